@@ -16,7 +16,8 @@ run: $(BIN)/.ready
 report: run
 	$(RUN) --report results/flights/report.html
 
-# While you work, a minute or two on two cores: formats, types, and the tests that start no process and take less than a second.
+# While you work, about a minute on two cores: formats, types, and the tests that start no process and take less than a fifth of a
+# second.
 check: $(BIN)/.ready-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

@@ -74,6 +74,7 @@ def close(table: pd.DataFrame, model, scale: float = 1.0) -> None:
     assert ours.std_error.to_numpy() == pytest.approx(error, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absorb", [["tail"], ["tail", "route"], ["route", "tail", "crew"]])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_coefficients_are_those_of_a_column_for_each_level(flights, tmp_path, family, absorb):
@@ -108,6 +109,7 @@ def test_robust_errors_are_those_of_a_column_for_each_level(flights, tmp_path, f
         close(table_of(design, fitted), model, scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_clustered_errors_do_not_count_factors_nested_in_clusters(flights, tmp_path, family):
     formula, absorb = f"{RESPONSES[family]} ~ x + z + origin", ["tail", "route"]
@@ -130,6 +132,7 @@ def test_clusters_that_cut_across_the_factors(flights, tmp_path):
     close(table_of(design, fitted), with_dummies(flights, "gaussian", "x + z + origin", ["tail", "route"], **clusters))
 
 
+@pytest.mark.slow
 def test_weights_offsets_and_frequencies(flights, tmp_path):
     absorb = ["tail", "route"]
     design, fitted = fit_frame(
@@ -152,6 +155,7 @@ def test_weights_offsets_and_frequencies(flights, tmp_path):
     close(table_of(design, fitted), model, np.sqrt(len(repeated) / (len(repeated) - len(model.params))))
 
 
+@pytest.mark.slow
 def test_products_curves_and_codings(flights, tmp_path):
     """Numbers are centred as if there were an intercept, for the absorbed factors have one in them."""
     formula = "x * z + poly(base, 2) + C(origin, contr.sum)"
@@ -164,6 +168,7 @@ def test_products_curves_and_codings(flights, tmp_path):
         assert table[column].to_numpy() == pytest.approx(shown[column].to_numpy(), rel=1e-7, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_what_absorbed_factors_determine_is_aliased(flights, tmp_path):
     frame = flights.assign(owner=flights["tail"].str[1], age=flights["tail"].str[1:].astype(int) ** 2)
     design, fitted = fit_frame(frame, "delay ~ x + owner + age + z", "gaussian", tmp_path, absorb=["tail", "route"])
@@ -180,6 +185,7 @@ def test_what_absorbed_factors_determine_is_aliased(flights, tmp_path):
         fit_frame(frame, "delay ~ age", "gaussian", tmp_path / "2", absorb=["tail", "route"])
 
 
+@pytest.mark.slow
 def test_levels_that_no_row_connects_lower_the_degrees_of_freedom(flights, tmp_path):
     """Two halves of the fleet that fly routes of their own."""
     half = flights["tail"].str[1:].astype(int) % 2
@@ -198,6 +204,7 @@ def test_levels_that_no_row_connects_lower_the_degrees_of_freedom(flights, tmp_p
     assert table_of(design, fitted).loc[COVARIATES, "estimate"].to_numpy() == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_a_chain_of_levels_is_solved_too(tmp_path):
     """Each level shares rows with the next alone: as loosely connected as can be."""
     links, random = 250, np.random.default_rng(3)
@@ -221,6 +228,7 @@ def test_a_chain_of_levels_is_solved_too(tmp_path):
     assert table.loc[("x", ""), "std_error"] == pytest.approx(error, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_singletons_and_separated_levels_are_left_out_and_counted(flights, tmp_path):
     few = pd.DataFrame(
         {
@@ -244,6 +252,7 @@ def test_singletons_and_separated_levels_are_left_out_and_counted(flights, tmp_p
     assert (of_tail[levels.index("N900")], of_tail[levels.index("N901")]) == (EMPTY, SEPARATED)
 
 
+@pytest.mark.slow
 def test_predictions_have_the_absorbed_coefficients_and_no_errors(flights, tmp_path):
     lonely = flights.head(1).assign(tail="N999")
     train = ingest_frame(pd.concat([flights, lonely]), tmp_path)
@@ -259,6 +268,7 @@ def test_predictions_have_the_absorbed_coefficients_and_no_errors(flights, tmp_p
     assert list(predicted.remark[40:]) == ["level without an estimate", "unseen level"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", ["x + z + origin", "z + x:origin"])
 def test_levels_of_the_formula_whose_rows_were_left_out_have_no_prediction(flights, tmp_path, formula):
     """The one row of N999 is the one of SFO too: what the fit holds at zero is no effect of SFO."""
@@ -275,6 +285,7 @@ def test_levels_of_the_formula_whose_rows_were_left_out_have_no_prediction(fligh
     assert predicted[1:3] == pytest.approx(model.predict(new[1:3]).to_numpy(), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_number_of_calls_moves_no_estimate(flights, tmp_path):
     """More rows in a call, or fewer: the pairs of levels come in another order, and sums differ by rounding alone."""
     frame = pd.concat([flights] * 12, ignore_index=True)
@@ -335,6 +346,7 @@ def test_without_being_asked_for_there_are_no_averages():
     assert not ModelConfig.model_validate(GIVEN).marginal_effects
 
 
+@pytest.mark.slow
 def test_rows_that_absorbed_factors_separate_together_leave_the_likelihood(flights, tmp_path):
     """Each tail and each route has late flights and others, but N801 on route 802 is always late."""
     tails, routes = np.repeat(["N801", "N802", "N801"], [10, 10, 20]), np.repeat([801, 802], [10, 30])
@@ -358,6 +370,7 @@ def test_rows_that_absorbed_factors_separate_together_leave_the_likelihood(fligh
     assert known[:20].all() and not known[20:].any()
 
 
+@pytest.mark.slow
 def test_models_that_absorb_the_same_have_likelihood_ratio_tests(flights, tmp_path):
     file = ingest_frame(flights, tmp_path)
     models = {}

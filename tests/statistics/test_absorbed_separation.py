@@ -26,6 +26,7 @@ def rows() -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 def test_a_second_round_leaves_out_what_the_first_has_not_seen(tmp_path, monkeypatch):
     frame, told = rows(), []
     search, rounds = rectifier.separated, []

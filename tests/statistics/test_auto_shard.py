@@ -74,6 +74,7 @@ def test_each_row_is_in_an_epoch_once_and_all_processes_take_as_many_steps(units
         assert {batch.share.shape[0] for batch in batches} == {BATCH // WORKERS}
 
 
+@pytest.mark.slow
 def test_a_process_reads_its_own_units_alone(units, monkeypatch):
     read, train = [], units.train
     monkeypatch.setattr(units, "train", lambda number: read.append(number) or train(number))
@@ -107,6 +108,7 @@ def test_a_worker_on_servers_makes_the_batches_of_a_peer(units, buffer):
         np.testing.assert_array_equal(*(rows[np.lexsort(rows.T)] for rows in used))
 
 
+@pytest.mark.slow
 def test_the_weights_of_a_step_are_those_of_its_rows_in_all_processes(units):
     for parts in zip(*epochs(units, 0, 1), strict=True):
         weights = [part.numbers[:, WEIGHT].numpy().astype(float) for part in parts]

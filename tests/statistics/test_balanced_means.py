@@ -43,6 +43,7 @@ def means_of(files, formula: str, family: str, **settings) -> pd.DataFrame:
     return tables.means.set_index(["term", "level"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_balanced_means_are_those_of_emmeans(name, frame, tmp_path):
     golden = json.loads((GOLDEN / "emmeans.json").read_text())[name]
@@ -63,6 +64,7 @@ def test_balanced_means_are_those_of_emmeans(name, frame, tmp_path):
                 assert mine[column] == pytest.approx(row[column], rel=1e-6), (term, row["level"], column)
 
 
+@pytest.mark.slow
 def test_a_separated_level_is_in_the_grid_of_its_own_factor_alone(frame, tmp_path):
     frame = frame.assign(late=frame["late"].where(frame["carrier"] != "UA", 0))
     formula = "late ~ carrier * hour + C(origin)"
@@ -88,6 +90,7 @@ def test_a_penalised_fit_has_means_without_errors(frame, tmp_path):
     assert set(means["status"]) == {"estimate only: the fit is penalised"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "balanced"), [("poisson", False), ("poisson", True), ("multinomial", False)])
 def test_tables_of_averages_from_a_file_have_the_same_bits(family, balanced, frame, tmp_path):
     """The job that reads the rows writes them; the tables of any reference level and confidence are made of them."""

@@ -86,6 +86,7 @@ def margins_of(fit, files, **settings):
     return margins(design, model, files, {}, model.summary["df_residual"], 0.95, **settings)
 
 
+@pytest.mark.slow
 def test_each_average_is_that_of_rows_but_for_rounding_errors(files):
     design, model, _ = fit_files(files, FORMULA.format("count"), "poisson")
     level = design.categorical_by_name["level"]

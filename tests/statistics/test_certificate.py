@@ -138,6 +138,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_no_estimate_is_further_from_the_maximum_than_is_claimed(case, tmp_path):
     formula, shift = CASES[case]

@@ -89,6 +89,7 @@ def test_the_loss_is_that_of_scikit_learn_also_where_exponentials_overflow():
         np.testing.assert_allclose(tensors, MULTINOMIAL.loss(values, of_y), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences(file):
     of_design = design(file, FORMULA + " + carrier:hour")
     network = random_network(of_design)
@@ -155,6 +156,7 @@ def scored_rows(units: Units, network) -> dict[str, np.ndarray]:
     return {name: np.concatenate([rows[name] for rows in shards]) for name in shards[0]}
 
 
+@pytest.mark.slow
 def test_metrics_are_those_of_scikit_learn_with_weights_and_by_group(file, frame):
     of_design = design(file, weights="weight")
     network = random_network(of_design)
@@ -196,6 +198,7 @@ def test_a_class_that_nothing_is_taken_for_has_no_precision():
     assert last == {"class": "c", "support": 0, "predicted": 0, "precision": None, "recall": None, "f1": None}
 
 
+@pytest.mark.slow
 def test_rows_of_a_class_that_no_training_row_has_are_counted_and_left_out(file, frame):
     of_design = design(file)
     evaluated = frame[frame["month"] == 5]
@@ -210,6 +213,7 @@ def test_rows_of_a_class_that_no_training_row_has_are_counted_and_left_out(file,
         unseen.checked(of_design, [file], "evaluate", "error", "networks.m")
 
 
+@pytest.mark.slow
 def test_an_exported_network_has_a_probability_of_each_class(file, frame):
     of_design = design(file)
     network = random_network(of_design)
@@ -225,6 +229,7 @@ def test_an_exported_network_has_a_probability_of_each_class(file, frame):
     np.testing.assert_allclose(outputs["probability"], MULTINOMIAL.mean(eta), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_description_of_a_multinomial_regression_has_its_coefficients_by_class(file, frame):
     of_design = design(file, "service ~ origin + hour")
     network = random_network(of_design, hidden=[])
@@ -256,6 +261,7 @@ def test_the_description_of_a_multinomial_regression_has_its_coefficients_by_cla
     np.testing.assert_allclose(exported.predict(**columns)["linear_predictor"], eta, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_has_no_classes_is_refused_by_name(file, frame, tmp_path):
     def refused(formula: str, message: str, **keys) -> None:
         with pytest.raises(UserError, match=message):

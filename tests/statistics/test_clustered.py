@@ -116,6 +116,7 @@ def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho, clust
     assert also.hotelling(np.eye(6)[[1, 4]]).df == pytest.approx(actual.hotelling(np.eye(6)[[1, 4]]).df, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_rho_is_found_where_clusters_share_something():
     random = np.random.default_rng(3)
     cluster = np.repeat(np.arange(300), random.integers(1, 40, 300))
@@ -154,6 +155,7 @@ def working(
     return weight * mean * (1 - mean), (y - mean) / (mean * (1 - mean))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("weights", [None, "weight"])
 def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(tmp_path, family, weights):
@@ -203,6 +205,7 @@ def test_a_checkpoint_keeps_what_degrees_of_freedom_need(tmp_path):
     pd.testing.assert_frame_equal(table_of(design, again), table_of(design, fitted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_covariances_by_cluster_are_those_of_r(tmp_path, family, monkeypatch):
     exact = json.loads((GOLDEN / "clustered.json").read_text())[family]
@@ -253,6 +256,7 @@ def test_what_single_clusters_determine_has_no_error_and_no_test(tmp_path):
     assert terms["p_value"]["x"] == x["p_value"] and (terms["note"] != "").all()
 
 
+@pytest.mark.slow
 def test_a_level_of_one_cluster_leaves_the_joint_test_of_the_others(tmp_path):
     """As where one airport had a single flight: the others are tested as if its rows were not there."""
     random = np.random.default_rng(3)
@@ -281,6 +285,7 @@ def test_a_rank_deficient_joint_test_is_empty(tmp_path):
     assert np.isnan(term["p_value"]) and np.isnan(term["F"]) and "too few" in term["note"]
 
 
+@pytest.mark.slow
 def test_the_information_of_all_clusters_is_the_information(tmp_path):
     random = np.random.default_rng(5)
     frame = pd.DataFrame({"a": random.choice(list("xyz"), 900), "b": random.choice(list("pq"), 900)})
@@ -305,6 +310,7 @@ def test_the_information_of_all_clusters_is_the_information(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_curves_and_predictions_use_the_same_degrees_of_freedom_or_fewer(tmp_path):
     files = [ingest_frame(ROWS, tmp_path)]
     design, fitted, dictionary = fit_files(files, "delay ~ poly(hour, 2) + wind", "gaussian", std_errors="cluster(day)")
@@ -317,6 +323,7 @@ def test_curves_and_predictions_use_the_same_degrees_of_freedom_or_fewer(tmp_pat
     assert margins.between(df[1] - 1e-9, df[0] + 1e-9).all() and by_t.any()
 
 
+@pytest.mark.slow
 def test_a_level_of_which_few_events_or_few_rows_without_one_are_expected_has_an_error_and_no_test(tmp_path):
     random = np.random.default_rng(29)
     day = random.integers(0, 80, 4000)
@@ -336,6 +343,7 @@ def test_a_level_of_which_few_events_or_few_rows_without_one_are_expected_has_an
         assert "fewer than 10 events" in table.loc["C", "note"] and table.loc["D", "note"] == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
 def test_what_is_tested_depends_on_the_design_and_not_on_the_response(tmp_path, family):
     """Degrees of freedom of `group` are above 8 with some responses, and below with others."""

@@ -29,6 +29,7 @@ def flights(rows: int, seed: int, planes: int) -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 def test_clusters_are_the_raw_values_whatever_is_rare_or_missing(tmp_path):
     frame = flights(6_000, 1, 400)
     other = flights(4_000, 2, 500)
@@ -46,6 +47,7 @@ def test_clusters_are_the_raw_values_whatever_is_rare_or_missing(tmp_path):
         assert fitted.summary["std_errors"]["clusters"] == len(counts)
 
 
+@pytest.mark.slow
 def test_a_column_can_be_a_term_with_rare_levels_and_the_clusters(tmp_path):
     frame = flights(6_000, 3, 150)
     counts = frame["tail"].map(frame["tail"].value_counts())
@@ -72,6 +74,7 @@ def assert_agrees_on(table: pd.DataFrame, exact, names: list[tuple[str, str]], c
     np.testing.assert_allclose(actual["std_error"], np.asarray(exact.bse)[places], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_rows_without_a_cluster_are_dropped_and_counted_or_refused(tmp_path):
     frame = flights(5_000, 4, 300)
     frame.loc[np.random.default_rng(5).random(len(frame)) < 0.1, "tail"] = None
@@ -221,6 +224,7 @@ def test_identifiers_beyond_two_to_the_53_stay_apart(tmp_path, most_codes):
     ].to_list()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path):
     limits = IngestLimits(most_codes=100, most_levels=1000)
     frame = pd.DataFrame({"real": np.arange(2_000) / 4, "many": np.arange(2_000), "y": np.arange(2_000) % 2})
@@ -244,6 +248,7 @@ def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path):
         merge(mixed)
 
 
+@pytest.mark.slow
 def test_a_pass_with_very_many_sums_is_cut_into_fewer_calls(tmp_path):
     frame = flights(70_000, 11, 20_000)
     files = [ingest_frame(each, tmp_path, name) for name, each in (("a", frame[:40_000]), ("b", frame[40_000:]))]

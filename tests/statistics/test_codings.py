@@ -121,6 +121,7 @@ def test_contrasts_are_those_of_r_for_many_levels():
     np.testing.assert_allclose(inverse[1:], np.eye(4)[1:] - np.eye(4)[:-1], atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("std_errors", ["classical", "robust", "cluster(day)"])
 def test_whatever_the_coding_the_model_is_the_same(std_errors, files, frame):
     """The effects of levels, curves, the exported coefficients, and sums of a table with those of another."""
@@ -163,6 +164,7 @@ def test_a_sum_leaves_out_the_level_that_is_asked_for(files):
     assert first.loc[(term, "S.B6"), "std_error"] == pytest.approx(last.loc[(term, "S.B6"), "std_error"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_contrasts_are_without_separated_levels(frame, tmp_path):
     """As in a fit without their rows."""
     separated = frame.assign(late=np.where(frame["carrier"] == "DL", 1, frame["late"]))
@@ -223,6 +225,7 @@ def test_codings_are_refused_where_levels_are_rare_or_penalised(frame, tmp_path)
         design_of("late ~ C(carrier, contr.sum)", "binomial", merge([file]), [file], l2=0.1)
 
 
+@pytest.mark.slow
 def test_a_coding_beside_absorbed_factors_and_pairs_of_levels(files):
     plain, coded = (
         fit_files(files, f"late ~ C(carrier{coding}) + hour", "binomial", absorb=["origin"])[:2]

@@ -239,6 +239,7 @@ def test_solvers_that_learn_from_single_rows_are_refused():
         models("late ~ hour", family="binomial", solver=["ftrl", "newton"])
 
 
+@pytest.mark.slow
 def test_several_models_share_rows_whose_order_is_a_fair_sample(files, dictionary, tmp_path):
     sweep = [*models("late ~ carrier + hour", family="binomial"), *models("late ~ C(month)", frequency="times")]
     settings = collapse_of(sweep)
@@ -302,6 +303,7 @@ def test_where_it_does_not_pay_the_rows_are_read(files, dictionary, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_rows_of_other_data_or_another_model_are_refused(files, dictionary, tmp_path):
     one, other = models("delay ~ carrier", "delay ~ hour")
     few = collapsed_file(files, dictionary, collapse_of([one]), tmp_path / "few")

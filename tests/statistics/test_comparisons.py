@@ -138,6 +138,7 @@ def test_comparisons_of_all_levels_are_those_of_emmeans(fits, family):
     assert (table["note"] == "").all()
 
 
+@pytest.mark.slow
 def test_levels_that_cannot_be_compared_are_told(tmp_path):
     frame = ROWS.assign(late=np.where(ROWS["carrier"] == "UA", 0, ROWS["late"]))
     estimates = estimates_of(*fit_frame(frame, "late ~ carrier + side + hour", "binomial", tmp_path / "separated"))
@@ -159,6 +160,7 @@ def test_levels_that_cannot_be_compared_are_told(tmp_path):
     assert np.isfinite(table.loc[("B6", "DL"), "p_tukey"])
 
 
+@pytest.mark.slow
 def test_comparisons_by_cluster_have_the_tests_of_contrasts(file):
     design, fitted, _ = fit_files([file], "late ~ carrier + wind", "binomial", std_errors="cluster(day)")
     estimates = estimates_of(design, fitted)
@@ -172,6 +174,7 @@ def test_comparisons_by_cluster_have_the_tests_of_contrasts(file):
     assert pair["ci_upper"] - pair["estimate"] == pytest.approx(exact.ppf(0.95) / 2**0.5 * pair["std_error"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_studentized_range_is_that_of_r_and_of_scipy():
     q = np.array([0.5, 2, 4, 6, 9])
     for df, by_k in zip((8.0, 20.0, 1e6), EXACT["range_tails"], strict=True):
@@ -255,6 +258,7 @@ DROPPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DROPPED)
 def test_terms_are_tested_as_drop1_and_anova_do(tmp_path, name):
     formula, family, settings = DROPPED[name]
@@ -285,6 +289,7 @@ def test_terms_are_tested_as_drop1_and_anova_do(tmp_path, name):
     assert inside["note"].str.startswith("depends on the reference levels").all() and inside["aic_without"].isna().all()
 
 
+@pytest.mark.slow
 def test_terms_with_separated_levels_have_likelihood_ratios_in_any_case(tmp_path):
     frame = ROWS.assign(late=np.where(ROWS["carrier"] == "UA", 0, ROWS["late"]))
     file = ingest_frame(frame, tmp_path)
@@ -341,6 +346,7 @@ def test_with_robust_errors_a_wald_test_leaves_separated_levels_out(tmp_path):
     assert (table.loc["carrier", "df"], table.loc["carrier", "note"]) == (2, "without 1 separated level")
 
 
+@pytest.mark.slow
 def test_comparisons_do_not_depend_on_how_a_factor_is_coded(tmp_path):
     file = ingest_frame(ROWS, tmp_path)
     tables = []

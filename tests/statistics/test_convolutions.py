@@ -62,6 +62,7 @@ def network(of_design: Design, **keys):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", ["label ~ image", "label ~ half + image"])
 def test_it_computes_what_the_formulas_say(file, formula):
     of_design = design(file, formula)
@@ -81,6 +82,7 @@ def test_it_computes_what_the_formulas_say(file, formula):
     np.testing.assert_allclose(made([rows.groups[:50], rows.numbers[:50]]), eta, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences(file):
     of_design = design(file)
     made = network(of_design)

@@ -89,6 +89,7 @@ def test_far_residuals_are_finite_in_either_tail():
     )
 
 
+@pytest.mark.slow
 def test_the_page_has_pictures_and_influential_rows(frame, tmp_path):
     file = ingest_frame(frame.head(300), tmp_path / "data")
     design, fitted, _ = fit_files([file], "count ~ x + group", "poisson")

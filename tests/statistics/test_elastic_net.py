@@ -218,6 +218,7 @@ def test_the_quadratic_problem_is_solved_for_any_start():
     assert actual[0] == pytest.approx(actual[1], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_picture_of_a_path_is_drawn(path, tmp_path):
     terms = json.loads(
         json.dumps(["Intercept", *["carrier"] * 4, *["origin"] * 3, *["C(month)"] * 6, "hour", "distance"])

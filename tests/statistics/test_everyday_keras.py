@@ -436,6 +436,7 @@ def test_a_buffer_mixes_so_many_rows():
     assert rows_at_once(512, 5) == 2**17
 
 
+@pytest.mark.slow
 def test_hidden_layers_compute_in_bfloat16_and_all_else_in_float32(file, tmp_path):
     made = {
         precision: training(file, tmp_path / precision, precision=precision, epochs=2, hidden=[16], wide=True).run()

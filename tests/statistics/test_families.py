@@ -55,6 +55,7 @@ def test_the_config_has_the_families_there_are():
     assert set(POSITIVE_PREDICTOR) == positive
 
 
+@pytest.mark.slow
 def test_no_other_code_decides_by_the_name_of_a_family():
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name != "families" and "config" not in path.relative_to(PACKAGE).parts[0]:

@@ -134,6 +134,7 @@ def test_first_steps_on_a_sample_that_leave_other_rows_without_a_mean_are_not_go
     assert sampled.summary["converged"] and np.max(np.abs(off) / errors) < 1e-8
 
 
+@pytest.mark.slow
 @each_kind
 def test_a_frequency_is_as_good_as_repeated_rows(kind, frame, tmp_path):
     response, family, link = KINDS[kind]
@@ -153,6 +154,7 @@ def test_a_frequency_is_as_good_as_repeated_rows(kind, frame, tmp_path):
     np.testing.assert_allclose(ours["std_error"], theirs["std_error"], rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["probit", "cloglog"])
 def test_levels_whose_responses_are_alike_are_separated(kind, frame, tmp_path):
     changed = frame.copy()
@@ -169,6 +171,7 @@ def test_levels_whose_responses_are_alike_are_separated(kind, frame, tmp_path):
     assert fitted.summary["likelihood_ratio_tests"][0]["chi_squared"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["probit", "cloglog", "negative binomial", "tweedie"])
 def test_terms_that_separate_rows_together_leave_the_others_as_they_are(kind, frame, tmp_path):
     response, family, link = KINDS[kind]
@@ -236,6 +239,7 @@ def test_metrics_of_rows_kept_back_are_those_of_scikit_learn(kind, files, frame)
         assert ours["d_squared"] == pytest.approx(sklearn_metrics.d2_tweedie_score(y, mean, power=power), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_linear_predictor_out_of_the_range_of_the_link_has_no_prediction(tmp_path):
     random = np.random.default_rng(1)
     x = random.uniform(0, 1, 300)
@@ -283,6 +287,7 @@ def test_theta_is_estimated_together_with_all_else(frame, files, tmp_path):
         fit_frame(regular, response["formula"], response["family"], tmp_path / "c")
 
 
+@pytest.mark.slow
 def test_a_power_is_estimated_together_with_all_else(frame, files, tmp_path):
     _, fitted, _ = fit_files(files, "fees ~ carrier + hour", "tweedie", std_errors="robust")
     summary = fitted.summary
@@ -300,6 +305,7 @@ def test_a_perfect_fit_has_no_standard_errors(tmp_path):
     assert fitted.summary["perfect_fit"] and fitted.summary["log_likelihood"] is None
 
 
+@pytest.mark.slow
 def test_what_cannot_be_fitted_is_refused_by_name(frame, files, tmp_path):
     for response, family, link, said in (
         ("delay", "gamma", {}, "family gamma needs a response above 0, but `delay` runs from"),

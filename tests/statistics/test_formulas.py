@@ -110,6 +110,7 @@ def served(exported: export.ExportedRegression, carrier: list[str], columns: dic
 SEAM = "late ~ carrier + ns(hour, df=3) + cc(wind, df=3, lower_bound=-3, upper_bound=4) + I(day^2) + log(2 * day + 1)"
 
 
+@pytest.mark.slow
 def test_predictions_of_tables_and_of_a_saved_model_agree_beyond_the_range(frame, tmp_path):
     train = frame.assign(row="train")
     new = frame.head(40).assign(row="predict", hour=np.linspace(-9, 9, 40), wind=np.linspace(-30, 30, 40))

@@ -224,6 +224,7 @@ def test_a_response_too_far_from_0_is_named_with_a_remedy(frame, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_what_has_not_converged_has_no_errors_tests_and_intervals(frame, tmp_path):
     rows = frame.assign(late=(frame["y"] > frame["x"] / 2 - 1).astype(int))
     keys = {"profile": {"x": {"x": 1}}, "tests": "likelihood_ratio"}

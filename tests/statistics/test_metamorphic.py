@@ -324,6 +324,7 @@ def test_the_unit_and_origin_of_a_number_change_no_interaction(formula, column, 
     assert tests[column]["chi_squared"].iloc[-1] == pytest.approx(tests["gb"]["chi_squared"].iloc[-1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_column_in_another_unit_is_aliased_whatever_the_unit(tmp_path):
     for number, scale in enumerate((1e-12, 1e-8, 1.0, 1e8, 1e12)):
         frame = interaction().assign(twice=lambda frame: frame["gb"] * scale)  # noqa: B023

@@ -101,6 +101,7 @@ def test_functions_of_numbers_learn_as_formulaic_does(tmp_path, most_codes):
     assert summary["null_deviance"] == pytest.approx(null.deviance, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_prior_weights_and_frequencies_are_different(tmp_path):
     rows = FRAME[FRAME["times"] > 0]
     formula = "delay ~ carrier + scale(hour)"
@@ -211,6 +212,7 @@ def test_robust_errors_joint_tests_contrasts_and_their_covariance(tmp_path, kind
         coefficients.contrasts(estimated, {"x": {"carrier[DX]": 1}}, 0.9)
 
 
+@pytest.mark.slow
 def test_robust_errors_of_a_linear_regression_with_a_large_eliminated_part(tmp_path):
     random = np.random.default_rng(1)
     frame = FRAME.assign(plane=[f"N{number:03d}" for number in random.integers(0, 150, len(FRAME))])
@@ -311,6 +313,7 @@ def test_a_term_with_separated_levels_is_tested_by_its_likelihood_ratio(tmp_path
     assert (row["df"], row["note"]) == (7, "likelihood ratio, as there are separated levels")
 
 
+@pytest.mark.slow
 def test_values_that_training_has_not_seen(tmp_path):
     train, later = FRAME.assign(year=1), flights(400, seed=1).assign(year=2)
     later.loc[:9, "distance"] = [5000.0] * 6 + [1.0] * 4

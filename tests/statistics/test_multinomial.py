@@ -84,6 +84,7 @@ def test_estimates_and_errors_are_those_of_statsmodels(frame, formula, tmp_path)
         assert row["odds_ratio"] == pytest.approx(np.exp(row["estimate"])) and row["reference"] == "A"
 
 
+@pytest.mark.slow
 def test_the_default_reference_class_is_the_first_and_another_is_the_same_model(frame, tmp_path):
     formula = "status ~ carrier + x"
     first = table_of(*fit_frame(frame, formula, "multinomial", tmp_path / "first"))
@@ -96,6 +97,7 @@ def test_the_default_reference_class_is_the_first_and_another_is_the_same_model(
         fit_frame(frame, formula, "multinomial", tmp_path / "none", reference_class="early")
 
 
+@pytest.mark.slow
 def test_rows_that_stand_for_several_and_robust_errors(frame, tmp_path):
     formula = "status ~ carrier + x"
     repeated = frame.loc[frame.index.repeat(frame["w"])]
@@ -168,6 +170,7 @@ def test_what_is_redundant_is_aliased_in_each_class(frame, tmp_path):
     assert table.loc[("late", "twice", ""), "aliased_with"] == "2 late: x"
 
 
+@pytest.mark.slow
 def test_what_has_no_finite_estimate_is_refused_by_name(frame, tmp_path):
     lacking = frame.assign(
         status=frame["status"].where((frame["carrier"] != "D") | (frame["status"] != "cancelled"), "late")

@@ -92,6 +92,7 @@ def test_clusters_are_those_of_statsmodels(frame, tmp_path):
     np.testing.assert_allclose(errors, np.asarray(exact.bse), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_several_columns_of_clusters_and_dates_close_to_each_other(frame, tmp_path):
     design, fitted = fit(frame, tmp_path, "cluster(day + plane)")
     ones, rows = np.ones(len(frame)), len(frame)
@@ -112,6 +113,7 @@ def test_several_columns_of_clusters_and_dates_close_to_each_other(frame, tmp_pa
     assert_covariances(covariance_of(design, fitted), factor * bread @ meat @ bread)
 
 
+@pytest.mark.slow
 def test_terms_are_tested_over_all_classes_by_clusters(frame, tmp_path):
     design, fitted = fit(frame, tmp_path, "cluster(day)")
     estimated = estimates_of(design, fitted)

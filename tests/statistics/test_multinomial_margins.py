@@ -107,6 +107,7 @@ def test_means_and_effects_have_errors_by_the_delta_method(frame, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_levels_are_compared_in_each_class(frame, tmp_path):
     design, fitted, _ = averaged(frame, "status ~ carrier + x", tmp_path)
     estimated = estimates_of(design, fitted)

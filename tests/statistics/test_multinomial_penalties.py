@@ -69,6 +69,7 @@ def test_coefficients_are_those_of_glmnet(frame, alpha, place, tmp_path):
     assert ("early", "C(origin)", "1") not in table.index
 
 
+@pytest.mark.slow
 def test_a_ridge_is_that_of_scikit_learn_whatever_the_reference_class(frame, tmp_path):
     l2 = 0.02
     matrix = pd.get_dummies(frame["carrier"]).astype(float)

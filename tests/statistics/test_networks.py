@@ -104,6 +104,7 @@ def test_an_epoch_has_each_row_once_and_an_order_of_its_own(file):
     np.testing.assert_array_equal(taken(0, shuffle=False)[: len(rows)], rows)
 
 
+@pytest.mark.slow
 def test_cached_rows_are_read_once(file, monkeypatch):
     units = Units(Workload(design(file), [file], "train"))
     read, train = [], units.train
@@ -122,6 +123,7 @@ def test_shares_are_those_of_the_weights(file):
     np.testing.assert_allclose(last.share, weight / weight.sum(), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", REGRESSIONS)
 def test_gradients_are_those_of_finite_differences(file, family):
     response = {"gaussian": "delay", "binomial": "late", "poisson": "bags"}[family]
@@ -278,6 +280,7 @@ def test_a_stored_network_predicts_what_it_did(file, tmp_path):
             np.testing.assert_array_equal(values, theirs.rows[name])
 
 
+@pytest.mark.slow
 def test_the_regression_under_a_network_is_its_offset(file, tmp_path):
     regression = design(file, "late ~ carrier + hour")
     fitted = fit_design(regression, [file])
@@ -422,6 +425,7 @@ def test_more_gpus_than_there_are_are_refused(monkeypatch):
         strategies.one_process_strategy("mirrored", 2, None, "networks.m")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_trained_is_refused_by_name(file, tmp_path):
     with pytest.raises(UserError, match=r"networks.m.batch_size: 100,000 is more than the [\d,]+ training rows"):
         training(file, tmp_path, batch_size=100_000)

@@ -204,6 +204,7 @@ def test_each_epoch_has_every_row_once_in_another_order(tmp_path):
     assert first != second
 
 
+@pytest.mark.slow
 def test_a_block_is_read_in_any_order_of_its_runs():
     sizes, most = np.array([1, 2, 4]), 8192
     starts = np.append(0, np.cumsum(sizes[:-1])) * most // 8
@@ -275,6 +276,7 @@ def test_it_comes_close_and_says_how_close(large, exact, synchronous):
     assert any("steps in" in line and "final loss 0." in line for line in messages)
 
 
+@pytest.mark.slow
 def test_an_exact_solver_goes_on_from_there(large, exact):
     assert SolverConfig(solver="sgd", finish="newton").is_exact
     design, fitted = fit(large, SolverConfig(solver=["sgd", "newton"], online={"epochs": 1}))
@@ -285,6 +287,7 @@ def test_an_exact_solver_goes_on_from_there(large, exact):
     np.testing.assert_allclose(ours["std_error"], theirs["std_error"], rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "response"), [("gaussian", "delay"), ("poisson", "bags")])
 def test_linear_regression_with_a_large_mean_and_poisson_regression(large, family, response):
     settings = {"epochs": 8, "batch_size": 256, "learning_rate": 0.1}
@@ -293,6 +296,7 @@ def test_linear_regression_with_a_large_mean_and_poisson_regression(large, famil
     assert fitted.summary["gap"]["log_likelihood"] < 3e-4 * 50_000
 
 
+@pytest.mark.slow
 def test_the_epoch_with_the_least_loss_on_other_rows_counts(file):
     messages = []
     solver = SolverConfig(solver="sgd", online={"epochs": 30, "patience": 2, "learning_rate": 8.0, "decay": 0.0})

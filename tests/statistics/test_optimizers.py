@@ -137,6 +137,7 @@ def embedded(name: str, lazy: bool, batches: list[list[int]], start: np.ndarray,
     return np.asarray(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_by_rows_are_those_of_the_whole_table_if_each_batch_has_all_levels(name):
     start = np.random.default_rng(3).normal(size=(LEVELS, 2))

@@ -94,6 +94,7 @@ def test_state_and_random_numbers_survive_an_interruption_and_storing(file, desi
         np.testing.assert_array_equal(mine.rows["eta"], theirs.rows["eta"])
 
 
+@pytest.mark.slow
 def test_a_step_on_servers_changes_state_as_one_device_does(file, design):
     settings = settings_of(settings={"units": 6, "l2": 0.1})
     alone, copied = (layers.network(design, settings, OutputScale(-0.5, 1.0), seed=4) for _ in range(2))
@@ -133,6 +134,7 @@ def test_a_step_on_servers_changes_state_as_one_device_does(file, design):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_layers_on_servers_draw_other_random_numbers_in_each_step(file, design):
     """In a graph, as workers run it."""
     settings = settings_of(settings={"units": 6, "dropout": 0.5})
@@ -144,6 +146,7 @@ def test_layers_on_servers_draw_other_random_numbers_in_each_step(file, design):
     assert np.abs(steps[0] - steps[2]).max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3])
 def test_rows_are_ordered_after_layers_are_built_with_any_seed(file, design, seed):
     layers.network(design, settings_of(), OutputScale(-0.5, 1.0), seed=seed)

@@ -105,6 +105,7 @@ def test_a_model_is_nested_if_its_predictors_are_among_those_of_the_other(model_
     assert adds == ("nested" in problem)
 
 
+@pytest.mark.slow
 def test_where_a_test_would_not_hold_it_says_why(model_of):
     plain = model_of("plain", "late ~ x + carrier")
     others = {

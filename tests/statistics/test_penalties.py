@@ -224,6 +224,7 @@ def test_a_redundant_column_among_unpenalised_ones_is_aliased(frame, tmp_path):
         assert table["status"].loc[[("hour", ""), ("km", "")]].tolist() == ["", "aliased"]
 
 
+@pytest.mark.slow
 def test_a_path_without_an_intercept_begins_with_what_is_not_penalised(frame, tmp_path):
     random = np.random.default_rng(3)
     mean = np.exp(4 + np.sin(frame["hour"] / 4) + 0.3 * frame["wind"] + 0.2 * (frame["origin"] == 1))

@@ -55,6 +55,7 @@ def test_profile_intervals_are_those_of_r(tmp_path, name):
         assert np.all(np.abs(ends - EXACT["confint"]) <= 5e-4 * table.loc["hour", "std_error"])
 
 
+@pytest.mark.slow
 def test_profiles_with_the_pearson_dispersion_and_of_another_coverage(tmp_path):
     formula = "count ~ carrier + hour + wind"
     plain = profiled(ROWS, tmp_path / "plain", formula, "poisson", profile_confidence=0.8)
@@ -69,6 +70,7 @@ def test_profiles_with_the_pearson_dispersion_and_of_another_coverage(tmp_path):
         assert quasi.loc["hour", end] == pytest.approx(same.loc["hour", end], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_profiles_beside_separated_levels_and_with_an_offset(tmp_path):
     frame = ROWS.assign(late=np.where(ROWS["carrier"] == "DL", 0, ROWS["late"]), extra=ROWS["wind"] / 2)
     table = profiled(frame, tmp_path / "a", "late ~ carrier + hour", "binomial", offset="extra")
@@ -98,6 +100,7 @@ def test_what_has_no_profile_is_refused_by_name(tmp_path):
             ModelConfig.model_validate(model | keys)
 
 
+@pytest.mark.slow
 def test_a_profile_is_the_same_for_other_cuts_of_the_rows(tmp_path):
     files = [ingest_frame(ROWS[k::2], tmp_path, f"rows_{k}") for k in range(2)]
     _, fitted, _ = fit_files(files, "late ~ carrier + hour + wind", "binomial", profile=PROFILE)

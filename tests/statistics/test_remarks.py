@@ -21,6 +21,7 @@ def warnings_of(frame: pd.DataFrame, formula: str, family: str, folder, **settin
     return fit_frame(frame, formula, family, folder, **settings)[1].summary["warnings"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("errors", ["classical", "robust", "cluster(g)"])
 def test_an_exact_linear_regression_has_converged_and_has_no_standard_errors(tmp_path, errors):
     random = np.random.default_rng(0)
@@ -66,6 +67,7 @@ OF_COUNTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OF_COUNTS)
 def test_a_response_that_varies_more_than_the_family_says_is_warned_of(tmp_path, case):
     formula, settings = OF_COUNTS[case]
@@ -85,6 +87,7 @@ def test_a_response_that_varies_more_than_the_family_says_is_warned_of(tmp_path,
     assert not warnings_of(large, "late ~ x", "binomial", tmp_path / "zero or one")
 
 
+@pytest.mark.slow
 def test_a_logistic_regression_with_few_rows_a_level_is_warned_of(tmp_path):
     random = np.random.default_rng(6)
     biased = {}
@@ -125,6 +128,7 @@ def test_penalised_fits_have_no_tests(tmp_path):
         assert list(contrasts.columns) == ["contrast", "estimate", *shown]
 
 
+@pytest.mark.slow
 def test_the_summary_claims_no_more_than_is_known(tmp_path):
     random = np.random.default_rng(9)
     frame = pd.DataFrame({"x": random.normal(size=500), "g": random.choice(["a", "b", "c"], 500)})

@@ -33,6 +33,7 @@ def frame() -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", CASES)
 def test_residuals_are_those_of_statsmodels(frame, family, tmp_path):
     formula, settings = CASES[family]
@@ -93,6 +94,7 @@ def test_leverages_are_those_of_statsmodels(frame, case, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_leverages_of_a_ridge_add_up_to_the_effective_number_of_coefficients(frame, tmp_path):
     file = ingest_frame(frame, tmp_path)
     design, fitted, _ = fit_files([file], "late ~ x + carrier", "binomial", l2=0.1)

@@ -74,6 +74,7 @@ def test_covariances_that_are_robust_to_a_wrong_variance_are_those_of_r(file, na
         np.testing.assert_array_equal(covariance, fitted_as(file, name, "robust")[0])
 
 
+@pytest.mark.slow
 def test_leverages_of_interactions_curves_and_separated_levels(tmp_path):
     random = np.random.default_rng(3)
     frame = ROWS.assign(port=random.choice(list("ABCDE"), len(ROWS)), side=random.choice(list("xy"), len(ROWS)))
@@ -106,6 +107,7 @@ def hc3(frame: pd.DataFrame, estimates) -> np.ndarray:
     return np.sqrt(np.diag(inverse @ (score.T @ score) @ inverse))
 
 
+@pytest.mark.slow
 def test_leverages_of_one_are_refused_by_name(tmp_path):
     frame = ROWS.assign(port=["Z", *["A", "B", "C"] * 199, "A", "B"])
     file = ingest_frame(frame, tmp_path)
@@ -246,6 +248,7 @@ def test_a_checkpoint_keeps_clusters_of_several_columns_and_lags(file, tmp_path)
         assert again.lags == estimates.fitted.lags
 
 
+@pytest.mark.slow
 def test_predictions_and_averages_have_errors_by_clusters_of_several_columns(file):
     estimates = fitted_as(file, "binomial", "cluster(day + plane)")[1]
     frame = coefficients.contrasts(estimates, {"x": {"hour": 1}}, 0.95).iloc[0]

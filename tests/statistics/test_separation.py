@@ -145,6 +145,7 @@ def test_separation_is_seen_in_a_few_steps(frame, tmp_path, monkeypatch):
     assert len(passes) <= 24, len(passes)
 
 
+@pytest.mark.slow
 def test_a_direction_is_found_whatever_the_scale(tmp_path):
     # Margins of 0.01 beside numbers of 10,000; and nothing is separated once two rows overlap by as much.
     random = np.random.default_rng(1)
@@ -192,6 +193,7 @@ def test_rows_that_terms_separate_are_named_and_the_rest_is_the_fit_without_them
     assert tests.loc["both", "df"] == 1
 
 
+@pytest.mark.slow
 def test_what_is_made_of_such_a_fit(frame, tmp_path):
     file = ingest_frame(frame, tmp_path, split={"train": "day < 50", "predict": "day >= 50"})
     design, fitted, _ = fit_files([file], FORMULA, "binomial")
@@ -230,6 +232,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_it_goes_together_with(name, frame, tmp_path):
     # Just the fit without the separated rows, with the same settings.
@@ -241,6 +244,7 @@ def test_it_goes_together_with(name, frame, tmp_path):
         np.testing.assert_allclose(table.loc[less.index, column], less[column], rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_number_that_separates_some_rows_is_infinite(tmp_path):
     random = np.random.default_rng(8)
     frame = pd.DataFrame({"x": random.integers(-3, 4, 300) * 1e5})
@@ -298,6 +302,7 @@ def test_unpenalised_terms_that_separate_rows_are_refused(frame, tmp_path, penal
     assert "or penalise it (`unpenalised`, `penalty_factors`)" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_unpenalised_terms_that_separate_the_rows_without_a_fold_are_refused(frame, tmp_path):
     rows = frame.assign(late=frame["late"] * (frame.index != np.flatnonzero(frame["both"])[0]))
     settings = {"path": PATH | {"select": "cross_validation", "folds": 3}, "unpenalised": ["both"]}

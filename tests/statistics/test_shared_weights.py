@@ -58,6 +58,7 @@ def loss_of(eta: tf.Tensor, batch: Batch) -> tf.Tensor:
     return tf.reduce_sum(batch.share * FAMILIES["binomial"].tensor_loss(tf, eta, batch.numbers[:, RESPONSE]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [lambda: keras.optimizers.SGD(0.5, momentum=0.9), lambda: SharedAdam(0.05, amsgrad=True)]
 )
@@ -88,6 +89,7 @@ def test_steps_with_shared_weights_are_those_of_the_network(units, servers, make
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sgd", "adamw", "rmsprop", "ftrl"])
 def test_steps_by_rows_with_shared_weights_are_those_of_the_network(units, name):
     settings = LayersConfig(hidden=[5])

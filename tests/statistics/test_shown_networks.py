@@ -104,6 +104,7 @@ def test_an_exported_network_predicts_the_same_from_columns(file, frame, formula
     assert np.isfinite(eta[100:105]).any()
 
 
+@pytest.mark.slow
 def test_an_exported_network_has_the_regression_under_it(file, frame):
     regression = design(file, "late ~ origin + C(times) + distance")
     fitted = fit_design(regression, [file])
@@ -178,6 +179,7 @@ def test_integers_that_float64_cannot_tell_apart_are_refused(frame, tmp_path):
         ExportedNetwork(random_network(of_network, LayersConfig(hidden=[2])), of_network, {}, None)
 
 
+@pytest.mark.slow
 def test_a_network_predicts_the_rows_of_a_frame(file, frame, tmp_path):
     of_network, settings = design(file, "late ~ carrier + origin + log(distance) + hour"), LayersConfig(hidden=[3])
     stored.save(random_network(of_network, settings), settings, tmp_path / "checkpoint")

@@ -190,6 +190,7 @@ def test_columns_of_a_smooth_are_uncorrelated_and_have_the_slopes_of_their_curve
     np.testing.assert_allclose(np.stack(derivative(learnt, points)), (above - below) / (2 * step), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["binomial", "periodic"])
 def test_the_saved_model_predicts_as_the_tables_do(name, fits, first_rows):
     design, fitted = fits(name)

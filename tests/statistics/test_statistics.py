@@ -44,6 +44,7 @@ def sample() -> pd.DataFrame:
     return flights(20_000)
 
 
+@pytest.mark.slow
 def test_logistic_regression_agrees_with_statsmodels(sample, tmp_path):
     design, fitted = fit_frame(sample, f"late ~ {FORMULA}", "binomial", tmp_path)
     table = table_of(design, fitted)
@@ -71,6 +72,7 @@ def test_logistic_regression_agrees_with_statsmodels(sample, tmp_path):
     assert table.loc["carrier", "events"].to_dict() == counts["sum"].to_dict()
 
 
+@pytest.mark.slow
 def test_linear_regression_agrees_with_statsmodels_however_large_the_mean(sample, tmp_path):
     for shift in (0.0, 1e9):
         frame = sample.assign(delay=sample["delay"] + shift)
@@ -108,6 +110,7 @@ def test_aic_of_a_linear_regression_counts_the_variance_as_r_does(sample, tmp_pa
     assert fitted.summary["coefficients"] == 2
 
 
+@pytest.mark.slow
 def test_separated_levels_are_named_and_the_rest_is_the_fit_without_their_rows(sample, tmp_path):
     frame = sample.copy()
     frame.loc[frame["dest"] == "D29", "late"] = 0
@@ -139,6 +142,7 @@ def test_separated_levels_are_named_and_the_rest_is_the_fit_without_their_rows(s
     assert fitted.summary["log_likelihood"] == pytest.approx(exact.llf, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_what_depends_on_earlier_columns_is_aliased_and_the_last_one_is_dropped(sample, tmp_path):
     # Flight numbers belong to one carrier each: with carrier in the model, the last number of each carrier but the
     # reference is redundant, as R's lm finds. Kilometres are miles.
@@ -197,6 +201,7 @@ def test_one_numeric_term_alone(sample, tmp_path):
     assert_agrees(table_of(design, fitted), exact, list(matrix.columns))
 
 
+@pytest.mark.slow
 def test_rows_in_several_files_with_other_codes_are_one_table(sample, tmp_path):
     # Each file has its own levels and so its own codes, and one column is text codes of another width.
     parts = [sample[sample["month"] <= 4], sample[(sample["month"] > 4) & (sample["carrier"] != "AA")]]
@@ -219,6 +224,7 @@ def test_terms_that_separate_together_are_refused_by_name(tmp_path):
         fit_frame(frame, "late ~ x + g", "binomial", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
 def test_a_number_that_separates_is_named_with_its_rows(tmp_path, scale):
     random = np.random.default_rng(8)

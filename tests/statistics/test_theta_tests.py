@@ -48,6 +48,7 @@ def test_a_term_is_tested_against_a_fit_with_a_theta_of_its_own(tmp_path):
         assert test["aic_without"] == pytest.approx(-2 * less + 2 * (5 - df), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_separated_level_is_tested_so_too(tmp_path):
     rows = ROWS.assign(count=np.where(ROWS["carrier"] == "c", 0, ROWS["count"]))
     _, fitted = fit_frame(rows, FORMULA, "negative_binomial", tmp_path)

@@ -54,6 +54,7 @@ def test_a_bad_line_is_named_and_nothing_is_left_behind(tmp_path, what, place):
     assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
 
 
+@pytest.mark.slow
 def test_bad_lines_are_dropped_and_counted_if_the_config_says_so(tmp_path):
     good = [f"{number},AA,7,X,{number % 24 * 100}".encode() for number in range(20_000)]
     lines = list(good)

@@ -77,6 +77,7 @@ def test_a_file_that_is_cut_or_missing_is_named(prefix, name):
         checkpoint.read(prefix)
 
 
+@pytest.mark.slow
 def test_a_table_with_any_byte_changed_gives_arrays_or_an_error_that_names_a_file(tmp_path):
     write(tmp_path / "some", {"number": np.float64(1), "matrix": np.ones((2, 3))})
     path = tmp_path / "some.index"

@@ -129,6 +129,7 @@ def test_a_line_cut_in_quotes_is_no_row_with_the_next_one(tmp_path):
     assert (days(file), file.manifest.dropped["unreadable: open quote"]) == ([5, 7, 8], 1)
 
 
+@pytest.mark.slow
 def test_a_record_of_several_lines_is_left_out_whole_and_no_other_row(tmp_path):
     lines = [f'{number},"A, ""B""",N{number},5' for number in range(100)]
     lines[40] = '40,"two\n1,A,N,1\nends",N40,5'
@@ -149,6 +150,7 @@ def test_what_is_no_whole_number_is_refused_by_both_parsers(tmp_path, compiled, 
         ingested(tmp_path, f"{HEADER}5,DL,N1,7\n6,DL,N2,{entry}\n7,DL,N2,2\n", compiled=compiled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False])
 def test_identifiers_beyond_53_bits_stay_apart_whatever_stands_beside_them(tmp_path, compiled):
     numbers = [2**53, 2**53 + 1, 2**62, 2**62 + 1]
@@ -158,6 +160,7 @@ def test_identifiers_beyond_53_bits_stay_apart_whatever_stands_beside_them(tmp_p
     assert list(file.values("miles")) == [10, 15]
 
 
+@pytest.mark.slow
 def test_the_column_random_goes_by_the_line_alone(tmp_path):
     keys = {"split": {"train": "random < 0.5", "evaluate": "TRUE"}, "limits": IngestLimits(block_bytes=300)}
     lines = [f"{number},A,N,5" for number in range(300)]
@@ -168,6 +171,7 @@ def test_the_column_random_goes_by_the_line_alone(tmp_path):
     assert actual == [day for day in expected if day not in (3, 50, 51, 200)]
 
 
+@pytest.mark.slow
 def test_thousands_of_bad_lines_take_no_longer_and_too_many_stop_the_run(tmp_path):
     lines = [f'{number},"A",N{number % 7},5' for number in range(60_000)]
     for number in range(0, 60_000, 20):
@@ -190,6 +194,7 @@ def test_thousands_of_bad_lines_take_no_longer_and_too_many_stop_the_run(tmp_pat
     assert days(ingested(tmp_path, HEADER + "\n".join(few), bad_rows="drop")) == [1]
 
 
+@pytest.mark.slow
 def test_rows_of_which_an_expression_is_infinite_are_dropped_in_one_go(tmp_path):
     lines = [f"{number % 12},A,N,5" for number in range(30_000)]
     keys = {
@@ -207,6 +212,7 @@ def test_rows_of_which_an_expression_is_infinite_are_dropped_in_one_go(tmp_path)
         ingested(tmp_path, HEADER + lines[7], **keys)
 
 
+@pytest.mark.slow
 def test_a_field_of_any_size_is_read_or_named(tmp_path):
     text = "x" * 200_000
     assert ingested(tmp_path, f'{HEADER}5,"{text}",N1,7\n').values("carrier")[0] == text
@@ -230,6 +236,7 @@ def test_an_encoding_that_does_not_fit_is_named_with_its_line(tmp_path, compiled
     assert days(ingested(tmp_path, data, layout, compiled=compiled, bad_rows="drop")) == [5, 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("separator", [";", "tab", "|"])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_semicolons_and_decimal_commas_make_no_other_shards(tmp_path, separator, compiled):
@@ -328,6 +335,7 @@ def test_a_gz_file_may_have_several_members_and_zeros_behind(tmp_path, size):
         assert stream.read() == gzip.decompress(whole) == text
 
 
+@pytest.mark.slow
 def test_a_damaged_archive_is_refused_by_name_or_read_as_it_was(tmp_path):
     random = np.random.default_rng(4)
     text = (HEADER + "".join(f"{number},A,N{random.integers(10**6)},7\n" for number in range(2000))).encode()
@@ -360,6 +368,7 @@ def test_decimals_of_a_parquet_file_are_the_numbers_that_they_are_written_as(tmp
     assert [list(file.values(name)) for name in ("price", "count")] == [[0.1, 1.61, 123456789.99], [1, 2, 3, 4]]
 
 
+@pytest.mark.slow
 def test_any_expression_of_random_is_evaluated_row_by_row(tmp_path):
     """Conditions with and without missing results, constants, and derived numbers and texts."""
     derive = {

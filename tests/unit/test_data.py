@@ -78,6 +78,7 @@ def test_what_a_file_is_packed_in_changes_nothing(tmp_path):
     assert results[1:] == results[:1] * 4
 
 
+@pytest.mark.slow
 def test_a_parquet_file_has_the_same_shards(tmp_path):
     frame = flights(20_000)
     frame["date"] = pd.Timestamp("2006-02-03") + pd.to_timedelta(frame["small"], "D")
@@ -126,6 +127,7 @@ def test_parquet_columns_of_other_types_are_named(tmp_path):
     assert re.search(r"`delay`: timestamp\[..\] cannot be read as number; it can be read as clock, date, string", text)
 
 
+@pytest.mark.slow
 def test_a_value_of_a_parquet_file_that_cannot_be_read_is_named_with_its_row_or_dropped(tmp_path):
     days = [str(day) for day in range(70_000)]
     days[69_000] = "soon"
@@ -242,6 +244,7 @@ def test_blank_lines_of_a_single_column_are_no_rows(tmp_path, compiled):
     assert file.manifest.read == 2
 
 
+@pytest.mark.slow
 def test_the_compiled_parser_and_pyarrow_give_the_same_bytes(tmp_path, monkeypatch):
     random = np.random.default_rng(5)
     rows = 30_000
@@ -306,6 +309,7 @@ def test_a_condition_that_is_missing_is_not_met(tmp_path):
     assert file.manifest.dropped == {"where: late": 1, "in no split": 0}
 
 
+@pytest.mark.slow
 def test_a_seeded_fraction_depends_on_seed_file_and_line_alone(tmp_path):
     frame = pd.DataFrame({"x": np.arange(20_000)})
     split = {"train": "random >= 0.2", "evaluate": "random < 0.2"}
@@ -358,6 +362,7 @@ def test_derived_columns_may_use_earlier_ones(tmp_path):
     assert sorted(decoded(file, "train", "double")) == [0.0, 2.0]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(tmp_path):
     frame = flights(20_000)
     first, second, other = (

@@ -168,6 +168,7 @@ def many_levels_file(tmp_path_factory) -> IngestedFile:
     return ingest_frame(frame, tmp_path_factory.mktemp("wide"))
 
 
+@pytest.mark.slow
 def test_a_model_too_wide_for_memory_is_refused_with_the_size_that_it_needs(many_levels_file):
     dictionary = merge([many_levels_file])
     assert design_of("late ~ tail", "binomial", dictionary, [many_levels_file]).size == 20_001

@@ -98,6 +98,7 @@ def test_levels_and_counts_are_those_of_pandas(two_years, policy):
     )
 
 
+@pytest.mark.slow
 def test_numbers_that_are_stored_as_they_are_are_described_without_the_dropped_rows(tmp_path):
     random = np.random.default_rng(3)
     frame = pd.DataFrame({"x": random.normal(5, 2, 30_000), "g": random.choice(["a", "b"], 30_000).astype(object)})

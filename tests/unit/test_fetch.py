@@ -80,26 +80,31 @@ def refused(source: str, folder: Path, sha256: str = "", retries: int = 3) -> st
     return str(error.value)
 
 
+@pytest.mark.slow
 def test_a_file_is_fetched_as_it_is(tmp_path, server):
     assert fetched(server.address("flights.csv.gz"), tmp_path) == CONTENT
     assert fetched(server.address("flights.csv.gz"), tmp_path, SUM) == CONTENT
 
 
+@pytest.mark.slow
 def test_another_file_than_the_one_meant_is_refused(tmp_path, server):
     message = refused(server.address("flights.csv.gz"), tmp_path, "0" * 64)
     assert f"its sha256 is {SUM}, not {'0' * 64}" in message
 
 
+@pytest.mark.slow
 def test_what_the_server_does_not_have_is_named(tmp_path, server):
     message = refused(server.address("gone.csv"), tmp_path)
     assert message == f"{server.address('gone.csv')}: the server says 404 Not Found; check the address in data.files"
 
 
+@pytest.mark.slow
 def test_an_answer_that_breaks_off_is_no_file(tmp_path, server):
     server.short = 1
     assert "cannot be fetched" in refused(server.address("flights.csv.gz"), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_is_named(tmp_path, server):
     server.shutdown()
     server.server_close()
@@ -228,6 +233,7 @@ def test_no_message_of_a_config_shows_a_password(files):
     assert str(error.value) and "hunter2" not in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["gone.csv", "flights.csv.gz"])
 def test_no_message_of_the_network_shows_a_password(tmp_path, server, path):
     address = server.address(path).replace("://", "://me:hunter2@") + "?token=hunter2&X-Amz-Signature=hunter2"

@@ -86,6 +86,7 @@ def test_a_table_has_the_same_config_and_shards_however_it_is_written():
     assert surveyed("columns.parquet")[2] == expected
 
 
+@pytest.mark.slow
 def test_the_config_says_what_the_columns_hold_and_what_is_clustered():
     Path("x.csv").write_text(as_csv(sales(), ";", ","), encoding="utf-8")
     config, layout, _, said = surveyed("x.csv")
@@ -145,6 +146,7 @@ def test_types_and_formats_of_dates(texts, kind):
     assert (column.type, column.format) == expected
 
 
+@pytest.mark.slow
 def test_a_date_that_could_be_read_otherwise_is_said():
     days = RANDOM.integers(1, 12, ROWS).tolist()
     rows = [["day", "x", "y"], *([f"{day}/{day}/2013", "1.5", f"{RANDOM.normal():.3f}"] for day in days)]

@@ -26,11 +26,13 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_columns_are_those_of_the_layout(folder):
     header = (folder / "1994.csv").read_text().splitlines()[0].split(",")
     assert header == [column.source for column in LAYOUT.columns.values()]
 
 
+@pytest.mark.slow
 def test_the_quirks_are_there(folder):
     def year(number: int) -> pl.DataFrame:
         return pl.read_csv(folder / f"{number}.csv", encoding="latin-1", null_values="NA", infer_schema_length=None)

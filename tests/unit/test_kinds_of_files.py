@@ -177,6 +177,7 @@ def test_dates_are_known_as_people_write_them(texts, form):
     assert date_type(pl.Series(texts)).format == form
 
 
+@pytest.mark.slow
 def test_the_hour_is_derived_from_a_time_behind_a_date():
     random = np.random.default_rng(2)
     hours = random.integers(6, 22, ROWS)
@@ -224,6 +225,7 @@ def as_bytes(frame: pl.DataFrame, *columns: str) -> pa.Table:
     return table
 
 
+@pytest.mark.slow
 def test_parquet_text_that_is_not_called_text_is_read():
     frame = people().with_columns(pl.when(pl.col("age") > 60).then(None).otherwise(pl.col("sex")).alias("sex"))
     frame.write_parquet("named.parquet")
@@ -357,6 +359,7 @@ def write_foreign(frame: pl.DataFrame, name: str) -> None:
         pyreadstat.write_sav(frame.to_pandas(), name, compress=name.endswith("zsav"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_table_has_the_same_config_and_shards_whatever_wrote_it(name):
     frame = people().with_columns(when=pl.Series([date(2020, 1, 1) + timedelta(row % 100) for row in range(ROWS)]))
@@ -385,6 +388,7 @@ def test_a_value_of_the_wrong_type_is_named_by_its_row(name):
     assert any(expected in line for line in log)
 
 
+@pytest.mark.slow
 def test_conditions_and_random_numbers_are_those_of_the_same_csv():
     frame = people()
     frame.write_csv("people.csv")
@@ -417,6 +421,7 @@ def test_cells_are_read_as_excel_shows_them():
         ]
 
 
+@pytest.mark.slow
 def test_the_sheet_is_chosen_or_named():
     rows = table(people())
     write_workbook("one.xlsx", ("Empty", []), ("People", rows))
@@ -480,6 +485,7 @@ def test_cells_whose_value_is_elsewhere_are_refused(change):
     assert CELLS[change] in refusal(init, "odd.xlsx", Path("config"), print)
 
 
+@pytest.mark.slow
 def test_a_sheet_is_searched_for_such_cells_wherever_its_pieces_end(monkeypatch):
     write_workbook("odd.xlsx", ("People", table(people())))
     book = openpyxl.load_workbook("odd.xlsx")
@@ -522,6 +528,7 @@ def pieces_then_error():
     raise UserError("stopped")
 
 
+@pytest.mark.slow
 def test_labels_make_factors_and_reach_the_pages():
     """Codes stay the values: formulas and tables have them, and pages their labels."""
     frame = people().with_columns(
@@ -547,6 +554,7 @@ def test_labels_make_factors_and_reach_the_pages():
     assert by_label.data.derive == {"sex_fe_male_x": "sex = 2"}
 
 
+@pytest.mark.slow
 def test_variable_labels_tell_the_response():
     """Half of the wages may be missing, and the sex in the last column explains."""
     draws = np.random.default_rng(8)
@@ -568,6 +576,7 @@ def surveyed_with(request: Request, source: str) -> Config:
     return load(yaml.safe_load(path.read_text()), str(path))
 
 
+@pytest.mark.slow
 def test_missing_values_of_stata_and_spss_are_missing():
     frame = people().to_pandas()
     frame["age"] = frame["age"].astype(float)
@@ -618,6 +627,7 @@ DAMAGED_JSON = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", DAMAGED_JSON)
 @pytest.mark.parametrize("place", [2, 10_002], ids=str)
 def test_a_damaged_line_of_json_is_refused_or_counted_as_that_of_a_csv(line, place):
@@ -713,6 +723,7 @@ def test_a_row_with_more_cells_than_names_is_named():
     assert "wide.xlsx, line 10: 5 fields where the header has 3" in refused
 
 
+@pytest.mark.slow
 def test_a_sheet_without_names_is_read():
     rows = table(people())[1:]
     write_workbook("bare.xlsx", ("People", rows))

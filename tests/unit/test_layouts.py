@@ -112,6 +112,7 @@ def test_there_is_a_file_of_each_layout_and_bts_has_109_columns():
     assert len(BTS) == 109
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_layout_is_known_by_the_header(files, name):
     assert files[name].manifest.layout == name

@@ -101,6 +101,7 @@ def test_sums_equal_those_of_numpy(workload, file, frame):
         np.testing.assert_allclose(value, sums[key], rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_solving_with_a_term_eliminated_equals_solving_the_whole(workload):
     design = workload.design
     sums = workload.sum(LocalExecutor(), "information", state(design, np.zeros(design.size)))
@@ -173,6 +174,7 @@ def test_predictions_say_why_a_row_has_none(workload, file, frame):
     np.testing.assert_allclose(np.sort(eta[flag == 0]), np.sort(expected), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_is_made_of_some_rows_is_freed_with_them(workload):
     zero = state(workload.design, np.zeros(workload.design.size))
     ((signature, (call, *_)),) = workload.calls.items()
@@ -219,6 +221,7 @@ def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(w
     np.testing.assert_array_equal(cut["response_1"], 2 * whole["response_1"])
 
 
+@pytest.mark.slow
 def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
     ids = np.repeat(np.arange(40_000), 2)
     wide = ingest_frame(pd.DataFrame({"late": ids % 2, "id": [f"N{each:05d}" for each in ids]}), tmp_path)

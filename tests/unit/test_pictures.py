@@ -141,6 +141,7 @@ def test_ticks_of_ratios_are_round_and_few():
     assert Scale(-1.0, 1.0, ratio=True).written(800.0) == "infinite"
 
 
+@pytest.mark.slow
 def test_precision_begins_where_enough_events_are_predicted(tmp_path):
     recall = np.linspace(0.001, 1, 100)
     precision = np.r_[1.0, np.full(99, 0.3)]

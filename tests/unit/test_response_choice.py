@@ -56,6 +56,7 @@ def test_the_response_family_and_exposure_of_classes_and_counts(name):
     assert proposal.offset == (f"log({EXPOSURES[name]})" if name in EXPOSURES else "") and not proposal.penalised
 
 
+@pytest.mark.slow
 def test_the_family_of_further_files():
     for name, (response, family, rows) in schemas(FURTHER).items():
         columns = [described(series) for series in rows]

@@ -84,6 +84,7 @@ def test_networks_that_differ_in_more_than_their_workers_are_refused():
         scaling.table([ALONE, other])
 
 
+@pytest.mark.slow
 def test_the_picture_has_a_line_for_each_number_of_workers_and_rows_of_a_step(tmp_path):
     quantities = {"evaluate/loss": {10: 2.0, 20: 1.0}, "evaluate/accuracy": {10: 0.3, 20: 0.6}}
     larger = run("larger", 3, quantities, strategy="multi_worker_mirrored", batch_size=300)

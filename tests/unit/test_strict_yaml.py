@@ -13,6 +13,7 @@ BOMB = "a0: &a0 {k: v, l: w}\n" + "".join(f"a{i}: &a{i} {{x: *a{i - 1}, y: *a{i 
 CODE = "__use_yte__: true\ncluster:\n  workers: ?open('ran', 'w').write('1') + 1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -64,6 +64,7 @@ def chosen(rows: int, *values: object) -> list:
 # What is proposed --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_flights_have_a_shipped_layout_and_the_question_which_are_late(folder):
     write_asa(folder, 2006, 3000)
     config, layout, said = surveyed("2006.csv")
@@ -73,6 +74,7 @@ def test_flights_have_a_shipped_layout_and_the_question_which_are_late(folder):
     assert "All 3,000 rows of 2006.csv, layout asa2009:" in said
 
 
+@pytest.mark.slow
 def test_flights_of_one_month_have_no_month_in_their_formula(folder):
     write_asa(folder, 2006, 20_000)
     pl.read_csv("2006.csv", infer_schema=False).filter(pl.col("Month") == "7").write_csv("july.csv")
@@ -185,6 +187,7 @@ def test_a_factor_that_says_the_response_in_other_words_is_left_out():
     assert "alive: a leak: it tells survived by itself" in said
 
 
+@pytest.mark.slow
 def test_a_number_that_separates_the_outcomes_is_left_out():
     calls = [row % 4 for row in range(ROWS)]
     doctor = [int(number > 0) for number in calls]
@@ -212,6 +215,7 @@ def test_there_are_ten_rows_of_the_rarer_outcome_for_each_coefficient():
     assert "third: 40 rows of the rarer outcome are too few for 6 coefficients" in said
 
 
+@pytest.mark.slow
 def test_a_file_of_many_columns_starts_with_eight_covariates():
     numbers = {f"x{number}": RANDOM.normal(0, 1, ROWS) for number in range(10)}
     config, _, said = surveyed(written("x.csv", **numbers, y=RANDOM.normal(0, 1, ROWS)))
@@ -219,12 +223,14 @@ def test_a_file_of_many_columns_starts_with_eight_covariates():
     assert "x9: a further covariate; 8 are enough to begin with" in said
 
 
+@pytest.mark.slow
 def test_levels_of_few_rows_are_merged():
     town = ["a small town"] * 3 + ["a village"] * 9 + chosen(ROWS - 12, "Bonn", "Ulm")
     config, _, _ = surveyed(written("x.csv", town=town, size=chosen(ROWS, "s", "m"), y=RANDOM.normal(0, 1, ROWS)))
     assert config.data.rare == {"town": 10} and formula(config) == "y ~ town + size"
 
 
+@pytest.mark.slow
 def test_the_event_is_what_says_yes_in_other_languages_too(folder):
     x = RANDOM.normal(size=ROWS)
     for name, yes, no in (("de", "Ja", "Nein"), ("fr", "oui", "non"), ("es", "Sí", "No")):
@@ -243,6 +249,7 @@ def test_text_of_which_every_value_is_rare_is_no_factor(folder):
     assert "Left out: block: text of which no value has more than 9 rows, too few to be informative" in said
 
 
+@pytest.mark.slow
 def test_covariates_that_determine_each_other_are_not_taken_together():
     state = np.array(chosen(ROWS, *"abcdef"))
     height = np.array([ord(each) for each in state]) ** 2.0
@@ -264,6 +271,7 @@ def test_covariates_that_determine_each_other_are_not_taken_together():
     assert "Left out: metres: determined by the other terms" in said
 
 
+@pytest.mark.slow
 def test_a_factor_that_determines_a_number_comes_too_late():
     town = np.array(chosen(ROWS, *"abcdef"))
     latitude = np.array([ord(each) for each in town]) ** 2
@@ -291,6 +299,7 @@ def left_out(said: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines)
 
 
+@pytest.mark.slow
 def test_the_strongest_covariates_are_taken_and_leaks_are_told_before_the_cap():
     numbers = {f"x{number}": RANDOM.normal(0, 1, ROWS) for number in range(12)}
     survived = (numbers["x11"] + 0.5 * RANDOM.normal(0, 1, ROWS) > 0).astype(int)
@@ -309,6 +318,7 @@ def test_a_column_that_two_others_determine_is_left_out():
     assert formula(config) == "survived ~ sex + age" and left_out(said) == {"who": "determined by sex and age"}
 
 
+@pytest.mark.slow
 def test_an_overdispersed_count_is_said_and_fitted_as_one():
     visits = RANDOM.negative_binomial(0.8, 0.2, ROWS)
     config, _, said = surveyed(written("x.csv", visits=visits, age=RANDOM.normal(0, 1, ROWS)))
@@ -351,6 +361,7 @@ def test_identifiers_have_names_of_their_own(name):
     assert formula(config) == "y ~ size" and left_out(said) == {name: "looks like an identifier"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["state", "patient_id", "tailnum"])
 def test_errors_are_clustered_by_the_unit_that_repeats(name):
     unit = np.arange(ROWS) // 10
@@ -416,6 +427,7 @@ def insurance() -> str:
     return written("insurance.csv", **columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_of", "expected"),
     [
@@ -475,6 +487,7 @@ def test_a_column_that_no_regression_explains_is_no_response(column, expected):
     assert expected in message(init, written("x.csv", x=column, z=range(15)), Path("config"), print, Request("x"))
 
 
+@pytest.mark.slow
 def test_other_responses_are_shown_with_commands_that_work():
     source = insurance()
     said = surveyed(source)[2]
@@ -487,6 +500,7 @@ def test_other_responses_are_shown_with_commands_that_work():
         assert formula(config).startswith(column) and Path(entries["output"]).exists() and column in layout.columns
 
 
+@pytest.mark.slow
 def test_flights_have_other_responses_too(folder):
     write_asa(folder, 2006, 3000)
     said = surveyed("2006.csv")[2]
@@ -581,6 +595,7 @@ def test_a_config_or_layout_that_is_there_is_left_as_it_is(name):
     assert [(path.name, path.read_text()) for path in Path("config").iterdir()] == [(Path(name).name, "mine")]
 
 
+@pytest.mark.slow
 def test_dates_of_two_formats_are_told_with_what_reads_all(folder):
     """2 % of the dates come from another program."""
     days = pd.date_range("2019-01-01", periods=300)
@@ -627,6 +642,7 @@ def bts_selection(rows: int = 3000) -> pl.DataFrame:
 LATE_DEPARTURE = "late_departure ~ carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"
 
 
+@pytest.mark.slow
 def test_a_selection_without_arrivals_asks_for_late_departures():
     bts_selection().write_csv("mine.csv")
     config, layout, said = surveyed("mine.csv")
@@ -636,6 +652,7 @@ def test_a_selection_without_arrivals_asks_for_late_departures():
     assert "departs 15 minutes late or more" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -653,6 +670,7 @@ def test_a_layout_of_flights_needs_no_column_that_the_file_lacks(changes, expect
     assert formula(surveyed("mine.csv")[0]) == expected
 
 
+@pytest.mark.slow
 def test_the_other_question_about_flights_is_shown_and_can_be_asked():
     bts_selection().with_columns(ARR_DELAY=pl.col("DEP_DELAY_NEW") + 1).write_csv("mine.csv")
     said = surveyed("mine.csv")[2]
@@ -715,6 +733,7 @@ def test_the_exposure_of_a_count_is_its_offset(name, factor):
     assert name in config.data.columns and f"deaths ~ age; offset: log({name}); standard errors: robust" in said
 
 
+@pytest.mark.slow
 def test_an_exposure_of_0_or_of_no_count_is_no_offset():
     size, years = RANDOM.normal(9, 2, ROWS), RANDOM.gamma(2, 1, ROWS)
     source = written("x.csv", person_years=years, price=size + years)
@@ -737,6 +756,7 @@ def flowers(apart: float) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
+@pytest.mark.slow
 def test_a_text_of_three_values_in_the_last_column_is_a_response_of_classes():
     flowers(1.0).write_csv("iris.csv")
     config, _, said = surveyed("iris.csv")

@@ -88,6 +88,7 @@ def test_members_of_a_gz_file_may_end_anywhere(tmp_path, monkeypatch, at_once):
     assert content(tmp_path, packed) == b"".join(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1, 9])
 def test_a_damaged_gz_file_is_refused_with_its_place(tmp_path, level):
     random = np.random.default_rng(4)
