@@ -196,7 +196,7 @@ def not_among(files_of):
 
 
 def networks_where(holds):
-    """The networks for which a condition holds, as a pattern of their names."""
+    """The names of the networks that meet a condition, as a pattern."""
     return "|".join(name for name in NETWORKS if holds(CONFIG.networks[name])) or "(?!)"
 
 
@@ -356,7 +356,7 @@ def gpus_of_training(wildcards):
     return network.gpus * (network.servers[1] or network.peers or 1)
 
 
-# Where the Python files of networks are looked for, besides the folder of the run.
+# Folders with the Python files of networks, besides the folder of the run.
 FOLDERS_OF_CODE = [Path(file).parent for file in workflow.configfiles]
 
 
@@ -411,7 +411,7 @@ def gpus_of_each(wildcards):
 
 
 def gpus_of_node(wildcards):
-    """What a scheduler is asked for: so many GPUs on each node, as SLURM writes it; nothing without any."""
+    """The request for so many GPUs on each node, as SLURM writes it; empty without any."""
     gpus = allocation(wildcards).gpus
     return f"gpu:{gpus}" if gpus else ""
 

@@ -141,7 +141,7 @@ def of_each(names, function):
 
 
 def tasks_of(names):
-    """A params function: what `ingest.py` is told of several files, as JSON. Other params say what is a reason to run again."""
+    """A params function: the arguments of `ingest.py` for several files, as JSON. Other params say what is a reason to run again."""
 
     def tasks(wildcards):
         return [
@@ -222,7 +222,7 @@ def layout_names_in(files, settings):
     return layout_names
 
 
-# The possible layouts of files that were asked for before. Many rules and checks ask, for hundreds of files.
+# The possible layouts of files, once found. Many rules and checks need them, for hundreds of files.
 POSSIBLE = {}
 
 

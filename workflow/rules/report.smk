@@ -1,4 +1,4 @@
-# Pictures and pages, which the report shows. One job makes those of a model. Another one draws the same pictures as PNG and PDF.
+# Pictures and pages, which the report shows. One job makes all of a model. Another one draws the same pictures as PNG and PDF.
 
 for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".png", ".pdf"))):
 

@@ -36,7 +36,7 @@ OPTIONAL_TABLES = ("pairwise", "profile", "path", "vcov")
 REFUSABLE_TABLES = ("contrasts", "hypotheses")
 
 
-# What comes of reading the rows of a regression again.
+# Files from another reading of the rows of a regression.
 AVERAGES = (f"{MODEL}/averages.npz", f"{MODEL}/averages.sha256")
 USUAL_EVALUATIONS = (*(["metrics.json"] if CONFIG.data.split.evaluate else []), "averages.npz", "averages.sha256")
 
