@@ -36,10 +36,10 @@ def is_stopped(pid: int) -> bool:
 
 
 class Frozen:
-    """Return the processes that have been stopped for so many `seconds`."""
+    """Return the processes that have been stopped for so many `seconds`, by default STOPPED."""
 
-    def __init__(self, seconds: float = STOPPED) -> None:
-        self._seconds, self._silences = seconds, dict[int, Silence]()
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds, self._silences = seconds or STOPPED, dict[int, Silence]()
 
     def among(self, pids: Iterable[int]) -> list[int]:
         """Look at these processes again. Call this often."""
