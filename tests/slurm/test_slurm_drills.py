@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 import slurm_cluster
+from processes import wait_until
 from runs import processes_in
 from slurm_cluster import Cluster
 from slurm_runs import (
@@ -295,7 +296,8 @@ def test_control_c_cancels_the_jobs(cluster: Cluster, local: Path, tmp_path: Pat
     running.send_signal(signal.SIGINT)
     folder, code, output, seconds = ended(folder, running)
     assert code == 1 and seconds < 120, output
-    assert [job["JobState"] for job in of_the_cluster(cluster.jobs(folder))] == ["CANCELLED"], output
+    (job,) = of_the_cluster(cluster.jobs(folder))
+    wait_until(lambda: job_of(cluster, folder)["JobState"] == "CANCELLED", 60, f"the end of job {job['JobId']}")
     # The same command resumes: the profile has `rerun-incomplete`.
     folder, code, output, _ = ended(folder, start_snakemake(folder, *SLURM, "--", FIT, environment=cluster.environment))
     assert code == 0, output
