@@ -119,9 +119,6 @@ def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
         logarithm = logged(term)
         column = logarithm[0] if logarithm else plain(term)
         by_itself = (PLAIN.fullmatch(term) or logarithm) and not any(column in columns_in(other) for other in others)
-        if by_itself and logarithm and not model.only_averages:
-            told.append(logarithm_effects(term, logarithm, rows, model))
-            continue
         if by_itself and not model.only_averages:
             told.append(
                 number_effects(term, rows, model) if (rows["level"] == "").all() else factor_effects(term, rows, model)
@@ -150,29 +147,24 @@ def is_periodic(column: str, terms: Collection[str]) -> bool:
 
 
 def number_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSentences:
-    """A sentence on a number, for as many of its units as make the effect visible."""
+    """A sentence on a number, for as many of its units as make the effect visible; on a logarithm, for PERCENT more of its
+    column."""
     tested = list(effects(rows))
     if not tested:
         return TermSentences(term, [], "it has no test")
     if term in model.nearly_aliased:
         return TermSentences(term, [], NEARLY_DETERMINED)
     _, effect = tested[0]
+    if logarithm := logged(term):
+        column, growth = logarithm
+        more = f"{PERCENT} % more of {model.words.term(column)}"
+        return TermSentences(term, [f"{compared(effect.times(growth), model)} for each {more}."])
     step = step_of(term, effect.estimate / (1.0 if model.ratio else model.deviation), model)
     more = units(term, step, model)
     average = beside((term, ""), model) if step == 1 else ""
     return TermSentences(
         term, [f"{compared(effect.times(step), model)} for each {more} more of {model.words.term(term)}{average}."]
     )
-
-
-def logarithm_effects(term: str, logarithm: tuple[str, float], rows: pd.DataFrame, model: ModelFacts) -> TermSentences:
-    """A sentence on a number that the formula has the logarithm of, for so many percent more of it."""
-    tested = list(effects(rows))
-    if not tested or term in model.nearly_aliased:
-        return TermSentences(term, [], NEARLY_DETERMINED if tested else "it has no test")
-    column, growth = logarithm
-    effect = tested[0][1].times(growth)
-    return TermSentences(term, [f"{compared(effect, model)} for each {PERCENT} % more of {model.words.term(column)}."])
 
 
 def units(column: str, step: int, model: ModelFacts) -> str:
