@@ -138,12 +138,16 @@ def test_what_starts_the_workers_is_frozen_at_the_end_of_the_fit(folder, referen
     fit = folder / "results" / "flights" / "models" / "path" / "fit.json"
     fit.unlink(missing_ok=True)
     with running(folder) as run:
-        wait_for(fit.exists, 240, "the fit")
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        # Look for it before the fit ends: Snakemake asks it to end about a second later.
         (supervisor,) = pids(folder, "roles.py", "workers.json")
+        wait_for(fit.exists, 240, "the fit")
         psutil.Process(supervisor).suspend()
         assert run.wait(180) == 0, (folder / "said").read_text()
-    log = folder / "logs" / "flights" / "models" / "path" / "workers-0.log"
-    assert "ending: the parent process has been stopped for 90 s; it is killed" in log.read_text()
+    logs = folder / "logs" / "flights" / "models" / "path"
+    # Whichever worker sees it first; the kernel then ends the other one before it can say anything.
+    said = [(logs / f"workers-{index}.log").read_text() for index in range(2)]
+    assert any("ending: the parent process has been stopped for 90 s; it is killed" in text for text in said), said
     assert digests(folder) == reference
     assert processes_in(folder) == []
 
