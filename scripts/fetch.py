@@ -1,5 +1,5 @@
-"""Fetch one source into the project unchanged: a file at an http(s) address, a file inside a Python package, or the copy that a
-storage plugin of Snakemake has made."""
+"""Fetch one source into the project: unchanged, a file at an http(s) address, a file inside a Python package, or the copy that a
+storage plugin of Snakemake has made; as Parquet, the rows that a query selects from a database."""
 
 import argparse
 import json
@@ -34,7 +34,12 @@ def main(arguments: argparse.Namespace) -> None:
             link(arguments.copy, partial)
         elif is_address(arguments.source):
             address = json.loads(os.environ.get(SECRETS, "{}")).get(arguments.output.name, arguments.source)
-            download(address, partial, arguments.retries)
+            if arguments.query:
+                from tfglm.data.databases import fetch
+
+                fetch(address, arguments.query, partial)
+            else:
+                download(address, partial, arguments.retries)
         else:
             source = located(arguments.source)
             before = editions.FileStatus.of(source)
@@ -115,6 +120,7 @@ if __name__ == "__main__":
         "--source", required=True, help="http(s)://..., s3://..., or package:<python package>/<path inside it>"
     )
     parser.add_argument("--copy", type=Path, help="the file itself, as a storage plugin of Snakemake has fetched it")
+    parser.add_argument("--query", help="the SQL that selects the rows, if the source is a database")
     parser.add_argument("--sha256", help="the checksum that the file must have")
     parser.add_argument("--edition", type=int, default=0, help="how often the content was found changed, in a package")
     parser.add_argument("--retries", type=int, default=3, help="of connections that are refused or get a passing error")

@@ -25,9 +25,14 @@ def is_address(source: str) -> bool:
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", source) is not None
 
 
+def is_database(source: str) -> bool:
+    """Whether a source is a database whose rows a query selects."""
+    return source.startswith(("postgresql://", "postgres://"))
+
+
 def is_stored(source: str) -> bool:
-    """Whether a storage plugin of Snakemake fetches a source: an address that is not http(s)."""
-    return is_address(source) and not source.startswith(("http://", "https://"))
+    """Whether a storage plugin of Snakemake fetches a source: an address that is neither http(s) nor a database."""
+    return is_address(source) and not source.startswith(("http://", "https://")) and not is_database(source)
 
 
 def partition_folders(path: str) -> list[str]:

@@ -68,7 +68,7 @@ def server():
 
 def fetched(source: str, folder: Path, sha256: str = "", retries: int = 3) -> bytes:
     output = folder / "out" / "flights.csv.gz"
-    fetch.main(argparse.Namespace(source=source, copy=None, sha256=sha256, retries=retries, output=output))
+    fetch.main(argparse.Namespace(source=source, query="", copy=None, sha256=sha256, retries=retries, output=output))
     assert [path.name for path in output.parent.iterdir()] == ["flights.csv.gz"]
     return output.read_bytes()
 

@@ -97,9 +97,26 @@ def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
             " environment variables, such as SNAKEMAKE_STORAGE_S3_ACCESS_KEY",
         ),
         (
-            ["postgresql://me:secret@host/flights"],
-            "`postgresql://***@host/flights` is a database, and files are read; let it write one:"
+            ["mysql://me:secret@host/flights"],
+            "`mysql://***@host/flights` is a database, and files are read; let it write one:"
             " docs/config/files.md has the commands",
+        ),
+        (
+            [{"path": "postgresql://me:secret@host/flights", "query": "TABLE f"}],
+            "`postgresql://***@host/flights` has a password or options; give them to the driver in ~/.pgpass or in its"
+            " environment variables, such as PGPASSWORD and PGSSLMODE",
+        ),
+        (
+            [{"path": "postgresql://host", "query": "TABLE f"}],
+            "`postgresql://host` should read like `postgresql://host:5432/database`, with `user@` before the host if needed",
+        ),
+        (
+            [{"path": "postgresql://host/f", "query": query} for query in ("TABLE a", "TABLE b")],
+            "`postgresql://host/f` and `postgresql://host/f` would both be called `f`; give one query another `name`",
+        ),
+        (
+            [{"path": "postgresql://host/f", "query": "TABLE a"}] * 2,
+            "`postgresql://host/f` is named more than once and its rows would count twice; name it once",
         ),
         (["s3://2008.csv"], "`s3://2008.csv` names no file; it should read like `s3://bucket/folder/2006.csv.bz2`"),
         (["https://a.org/"], "`https://a.org/` should read like `https://host/folder/2006.csv.bz2`"),

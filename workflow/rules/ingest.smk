@@ -21,6 +21,7 @@ rule fetch:
     params:
         source=source_of,
         identity=identity_of,
+        query=unwatched(query_of),
         edition=edition_in_package,
         sha256=literal(""),
     message:
@@ -28,6 +29,7 @@ rule fetch:
     shell:
         'exec python "$TFGLM_SCRIPTS/fetch.py"'
         " --source={params.source:q}"
+        " --query={params.query:q}"
         " --sha256={params.sha256}"
         " --edition {params.edition}"
         " --output={output:q}"
@@ -48,6 +50,7 @@ use rule fetch as fetch_verified with:
     params:
         source=source_of,
         identity=identity_of,
+        query=unwatched(query_of),
         edition=edition_in_package,
         sha256=sum_of,
 

@@ -186,6 +186,10 @@ def identity_of(wildcards):
     return FETCHED[wildcards.download].identity
 
 
+def query_of(wildcards):
+    return FETCHED[wildcards.download].query or ""
+
+
 def sum_of(wildcards):
     return FETCHED[wildcards.download].sha256 or ""
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from tfglm.addresses import is_address
+from tfglm.addresses import is_address, is_database, redacted
 from tfglm.config.base import (
     MOST_EXPRESSIONS,
     MOST_FILES,
@@ -43,18 +43,35 @@ class FileConfig(Section):
 
     path: Text = Field(
         description="A path or a glob, relative to the folder that snakemake runs in; an `http(s)://` address; or "
-        "`package:<python package>/<path inside it>`. CSV or JSON lines, also as .gz, .bz2 or .zip; Parquet, Excel (.xlsx), "
-        "Stata (.dta) or SPSS (.sav)."
+        "`package:<python package>/<path inside it>`; with `query`, a database `postgresql://host/name`. "
+        "CSV or JSON lines, also as .gz, .bz2 or .zip; Parquet, Excel (.xlsx), Stata (.dta) or SPSS (.sav)."
     )
     layout: Text | None = Field(default=None, description="The layout of this input. Default: that of `data.layout`.")
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, description="Checksum of the file at an address: a file with another checksum is refused."
     )
 
+    query: Text | None = Field(
+        default=None,
+        description="SQL that selects the rows of a database. Its rows are fetched once, and kept as Parquet.",
+    )
+    name: Name | None = Field(
+        default=None, description="The name of the query's rows in results. Default: the name of the database."
+    )
+
     @model_validator(mode="after")
-    def _addresses_only(self) -> "FileConfig":
-        if self.sha256 and not is_address(self.path):
-            raise ValueError(f"`sha256` is for addresses (http://, https://), not for `{self.path}`; remove it")
+    def _where_they_apply(self) -> "FileConfig":
+        shown = redacted(self.path)
+        if is_database(self.path):
+            if not self.query:
+                raise ValueError(f"`{shown}` is a database; give the `query` that selects the rows")
+            if self.sha256:
+                raise ValueError("`sha256` is for files at addresses, not for the rows of a query; remove it")
+        elif self.query or self.name:
+            key = "query" if self.query else "name"
+            raise ValueError(f"`{key}` is for databases (postgresql://), not for `{shown}`; remove it")
+        elif self.sha256 and not is_address(self.path):
+            raise ValueError(f"`sha256` is for addresses (http://, https://), not for `{shown}`; remove it")
         return self
 
 
@@ -69,7 +86,7 @@ class SourceConfig(Section):
         min_length=1,
         max_length=MOST_FILES,
         description="The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with "
-        "`path`, `layout` and `sha256`.",
+        "`path`, `layout` and `sha256`; or queries of databases, as sections with `path`, `query` and `name`.",
     )
     layout: Annotated[list[Text], BeforeValidator(as_list, json_schema_input_type=str | list[str])] | None = Field(
         default=None,

