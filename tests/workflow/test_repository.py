@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import inspect
 import os
 import re
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from snakemake.executors.local import Executor
+from snakemake.io import wait_for_files
 
 import tfglm
 
@@ -119,6 +122,11 @@ def test_the_package_has_no_other_parts():
         if path.name not in ("__pycache__", "__init__.py", "layouts", "py.typed")
     }
     assert rooms == set(MAY_IMPORT) | COMMON
+
+
+def test_snakemake_still_pauses_where_the_workflow_shortens_its_pauses():
+    for function in (wait_for_files, Executor.run_group_job):
+        assert "time.sleep(" in inspect.getsource(function), "look_often in scripts.smk has no effect any more"
 
 
 def test_what_the_snakefile_imports_is_light():

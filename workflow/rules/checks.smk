@@ -232,6 +232,7 @@ onstart:
     watch_queue()
     tell_why_groups_fail()
     start_fork_server()
+    look_often()
 
 
 onerror:

@@ -19,6 +19,8 @@ rule chief:
         f"{TIMINGS}/chief/{{model}}.tsv"
     wildcard_constraints:
         model=NO_NETWORK,
+    # Its group takes all processors of a small machine, so it would wait for each job that starts before it.
+    priority: 50
     conda:
         "../envs/tfglm.yaml"
     threads: 0

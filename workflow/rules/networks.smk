@@ -111,6 +111,8 @@ rule train_on_cluster:
         f"{TIMINGS}/train/{{model}}.tsv"
     wildcard_constraints:
         model=networks_where(lambda network: not network.is_one_job),
+    # Its group takes all processors of a small machine, so it would wait for each job that starts before it.
+    priority: 50
     conda:
         "../envs/tfglm.yaml"
     threads: 0

@@ -9,8 +9,12 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import snakemake.executors.local
+import snakemake.io
 from snakemake.exceptions import WorkflowError
 from snakemake.sourcecache import HostingProviderFile, LocalGitFile, LocalSourceFile
 
@@ -94,6 +98,15 @@ def start_fork_server():
         ahead = [script for script in scripts if script != "fit.py" or not NETWORKS]
         with contextlib.suppress(OSError):  # such as a full disk: the jobs then run without it
             os.environ[forked.ADDRESS] = fork_server.start(SCRIPTS, ahead)
+
+
+def look_often():
+    """Let Snakemake look every twentieth of a second for the rosters of a fit, and for the end of its chief. It would look every
+    two seconds for the rosters, a tenth of `latency-wait`, and every second for the end. On SLURM a fit has its own Snakemake,
+    which keeps these periods: the files are on a shared disk there."""
+    if workflow.local_exec:
+        often = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: time.sleep(min(seconds, 0.05))})
+        snakemake.io.time = snakemake.executors.local.time = often
 
 
 def end_at_once():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from tfglm.data.dictionary import Column, Dictionary
@@ -143,7 +144,8 @@ def describe(
 
 def counted_levels(name: str, values: np.ndarray, events: np.ndarray | None, words: Words) -> list[CountedLevel]:
     """The most frequent levels, by their rows."""
-    found, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    place, found = pd.factorize(values, sort=True, use_na_sentinel=False)
+    counts = np.bincount(place)
     of_event = np.zeros(len(found)) if events is None else np.bincount(place, events, len(found))
     return [
         CountedLevel(
@@ -222,14 +224,15 @@ def lines(column: Column, values: np.ndarray, events: np.ndarray | None, words: 
     if column.kind != "text" and not words.labels.get(column.name):
         cells = [cell_of_numbers(values[group & np.isfinite(values)], is_binary(column)) for group in groups]
         return [Characteristic(f"{name}, {'share of 1' if is_binary(column) else 'mean (standard deviation)'}", cells)]
-    found, counts = np.unique(values, return_counts=True)
+    place, found = pd.factorize(values, sort=True, use_na_sentinel=False)
+    counts = [np.bincount(place[group], minlength=len(found)) for group in groups]
     levels = [
         Characteristic(
             label_of(column.name, found[number], words),
-            [in_percent(np.mean(values[group] == found[number])) if group.any() else "" for group in groups],
+            [in_percent(of_group[number] / of_group.sum()) if of_group.any() else "" for of_group in counts],
             True,
         )
-        for number in most_frequent(counts)
+        for number in most_frequent(counts[0])
     ]
     more = f", the {MOST_FREQUENT} most frequent of {len(found):,} levels" if len(found) > MOST_LEVELS else ""
     return [Characteristic(f"{name}{more}", [""] * len(groups)), *levels]
