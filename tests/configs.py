@@ -17,7 +17,7 @@ MINIMAL = {
     "models": {"late_arrival": {"formula": "late ~ dest", "family": "binomial"}},
 }
 NAME = "a name of letters, digits and _ that begins with a letter"
-FILES = "a list of text or a section with the keys path, layout, sha256"
+FILES = "a list of text or a section with the keys path, layout, sha256, query, name"
 
 
 def changed(path: str, value: object) -> dict:

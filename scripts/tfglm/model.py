@@ -5,10 +5,10 @@ import importlib.util
 import numbers
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -26,6 +26,9 @@ from tfglm.results import classes, csv_files, predict, read, unseen
 from tfglm.results.coefficients import covariance_table
 from tfglm.results.compare import family_words
 from tfglm.results.paper import errors_of
+
+if TYPE_CHECKING:
+    from tfglm.results.estimator import FittedClassifier, FittedRegressor
 
 SHOWN = 20
 """Coefficients that the description of a model names."""
@@ -262,6 +265,25 @@ class Model:
         left_out = [] if std_errors else errors
         left_out = left_out + (limits if interval is None else [])
         return table.drop(columns=["file", "row", *left_out])
+
+    def estimator(self, unseen: unseen.Policy = "missing") -> "FittedClassifier | FittedRegressor":
+        """Return the model as an estimator of scikit-learn, which its tools for fitted models take: `predict`, and
+        `predict_proba` for 0 and 1 or classes. `unseen` is that of `predict`. A row without a prediction is refused.
+
+        >>> tfglm.load("results/flights/models/late").estimator().predict_proba(pd.DataFrame({"carrier": ["UA"]})).round(9)
+        array([[0.4, 0.6]])
+        """
+        if importlib.util.find_spec("sklearn") is None:
+            raise UserError(f"{self.name}: an estimator needs scikit-learn: pip install scikit-learn")
+        # Here, as it takes half a second.
+        from tfglm.results.estimator import FittedClassifier, FittedRegressor
+
+        columns, predicting = list(self._covariates()), partial(self.predict, unseen=unseen)
+        if classes := self._design.class_labels:
+            return FittedClassifier(predicting, columns, list(classes))
+        if self._design.trials or self.fit["family"] != "binomial":
+            return FittedRegressor(predicting, columns)
+        return FittedClassifier(predicting, columns, [0, 1])
 
     @cached_property
     def _design(self) -> Design:

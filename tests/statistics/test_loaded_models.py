@@ -11,12 +11,15 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.inspection import partial_dependence, permutation_importance
 
 import predict as predict_script
 import tfglm
 from pools import fit_files, ingest_frame, write_results
 from tfglm.config import ResultsConfig
 from tfglm.errors import UserError
+from tfglm.model import Model
 from tfglm.results import csv_files
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -215,3 +218,54 @@ def test_tests_by_t_have_their_degrees_of_freedom(tmp_path):
     fitted.summary["provenance"] = {"model": {}}
     write_results(fitted, design, tmp_path)
     assert tfglm.load(tmp_path).tidy()["df"].tolist() == [47.0] * 3
+
+
+def loaded(folder: Path, rows: pd.DataFrame, formula: str, family: str, **keys) -> Model:
+    design, fitted, _ = fit_files([ingest_frame(rows, folder / "data")], formula, family, **keys)
+    fitted.summary["provenance"] = {"model": {}}
+    write_results(fitted, design, folder)
+    return tfglm.load(folder)
+
+
+def test_tools_of_scikit_learn_take_the_estimator_of_two_classes(folder):
+    model, rows = tfglm.load(folder), rows_of(500, 6)
+    estimator, covariates = model.estimator(), rows[["carrier", "month", "distance"]]
+    probability = model.predict(rows)["probability"].to_numpy()
+    assert is_classifier(estimator) and set(estimator.feature_names_in_) == set(covariates)
+    assert np.array_equal(estimator.predict_proba(covariates), np.column_stack([1 - probability, probability]))
+    assert estimator.score(covariates, rows["late"]) == ((probability > 0.5) == rows["late"]).mean()
+    # scikit-learn's averages are those of predictions with the value in every row.
+    curve = partial_dependence(estimator, covariates.astype({"distance": float}), ["distance"], grid_resolution=4)
+    means = [model.predict(rows.assign(distance=value))["probability"].mean() for value in curve["grid_values"][0]]
+    assert curve["average"][0] == pytest.approx(means, rel=1e-12)
+    importance = permutation_importance(estimator, covariates, rows["late"], n_repeats=2, random_state=0)
+    assert importance.importances.shape == (3, 2)
+    assert clone(estimator).predict(covariates).tolist() == (probability > 0.5).astype(int).tolist()
+
+
+def test_estimators_of_numbers_and_classes_predict_as_the_model_does(tmp_path):
+    rows = rows_of(600, 7)
+    rows["kind"] = np.where(rows["distance"] > 1100, "long", np.where(rows["late"] == 1, "late", "other"))
+    rows["seats"], rows["taken"] = 50 + rows["month"], 20 + rows["late"]
+    number = loaded(tmp_path / "number", rows, "distance ~ carrier", "gaussian")
+    assert is_regressor(number.estimator())
+    assert np.array_equal(number.estimator().predict(rows), number.predict(rows)["mean"])
+    classes = loaded(tmp_path / "classes", rows, "kind ~ carrier", "multinomial")
+    assert classes.estimator().classes_.tolist() == ["late", "long", "other"]
+    assert classes.estimator().predict(rows).tolist() == classes.predict(rows)["predicted"].tolist()
+    shares = classes.estimator().predict_proba(rows)
+    assert shares.shape == (600, 3) and shares.sum(axis=1) == pytest.approx(np.ones(600))
+    events = loaded(tmp_path / "events", rows, "taken ~ carrier", "binomial", trials="seats")
+    assert is_regressor(events.estimator())
+    assert np.array_equal(events.estimator().predict(rows), events.predict(rows)["probability"])
+
+
+def test_what_an_estimator_cannot_do_is_refused(folder, frame):
+    estimator = tfglm.load(folder).estimator()
+    with pytest.raises(UserError, match="3 rows have no prediction, the first: unseen level"):
+        estimator.predict(frame)
+    assert len(tfglm.load(folder).estimator("reference").predict(frame.drop(["row 6", "row 7"]))) == 298
+    with pytest.raises(UserError, match="give a pandas DataFrame"):
+        estimator.predict(frame.to_numpy())
+    with pytest.raises(UserError, match="change the config"):
+        estimator.fit(frame, frame)

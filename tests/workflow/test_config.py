@@ -258,6 +258,16 @@ def test_a_mistake_in_one_of_two_forms_is_the_only_one_that_is_reported(keys, me
             [{"path": "a.csv", "sha256": "0" * 64}],
             "data.files (entry 1): `sha256` is for addresses (http://, https://), not for `a.csv`; remove it",
         ),
+        (
+            "data.files",
+            [{"path": "a.csv", "query": "TABLE a"}],
+            "data.files (entry 1): `query` is for databases (postgresql://), not for `a.csv`; remove it",
+        ),
+        (
+            "data.files",
+            ["postgresql://me:secret@host/a"],
+            "data.files (entry 1): `postgresql://***@host/a` is a database; give the `query` that selects the rows",
+        ),
         ("data.rare", {"carrier": 0}, "data.rare.carrier: expected an integer >= 1, received 0"),
         ("data.bad_rows", "skip", 'data.bad_rows: expected `error` or `drop`, received "skip"'),
         (

@@ -1,5 +1,6 @@
 """What the default config makes of the real data, beside statsmodels, scikit-learn and plain counts."""
 
+import re
 import subprocess
 import sys
 
@@ -169,3 +170,19 @@ def test_the_checkpoint_has_variables_named_after_the_terms(finished):
     assert shapes["covariance/diagonal"] == [102]  # the destinations but LEX and the one held at zero
     assert shapes["covariance/schur_inverse"] == [36, 36]
     assert shapes["covariance/loadings"] == [36, 102]
+
+
+def test_the_quarto_document_runs_on_the_results(finished, flights, monkeypatch):
+    text = (REPOSITORY / "config" / "examples" / "late_arrival.qmd").read_text()
+    cells = re.findall(r"^```\{python\}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(finished)
+    names: dict = {}
+    for cell in cells:
+        exec(cell, names)  # as Jupyter does
+    table = read_table(finished, "late_arrival").loc["carrier"]
+    carriers = names["carriers"].set_index("carrier")
+    assert carriers["odds_ratio"].to_dict() == table["odds_ratio"].round(2).to_dict()
+    assert (carriers.loc["HA", "low"], carriers.loc["HA", "high"]) == tuple(
+        np.exp(table.loc["HA", ["ci_lower", "ci_upper"]].astype(float)).round(2)
+    )
+    assert len(cells) == 4 and names["by_hour"].is_monotonic_increasing
