@@ -19,6 +19,11 @@ from tfglm.design.references import (
 from tfglm.errors import Problems
 
 
+def prepare() -> None:
+    """Import what reads formulas, in a fork server."""
+    import formulaic  # noqa: F401
+
+
 def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     digests_of_files = [file.manifest.digest for file in files]

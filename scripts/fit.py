@@ -8,8 +8,12 @@ from tfglm.distribute.local import LocalExecutor
 from tfglm.networks import code
 from tfglm.roles import ending, fork_server
 
-prepare = tensorflow_setup.import_parts
-"""What a fork server does for fits, besides the imports above."""
+
+def prepare() -> None:
+    """Import what a fit of a regression needs, in a fork server."""
+    tensorflow_setup.import_parts()
+    from tfglm import checkpoint, resume  # noqa: F401
+    from tfglm.solvers import fit  # noqa: F401
 
 
 def fit(arguments: argparse.Namespace) -> fitting.Work:

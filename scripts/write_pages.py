@@ -15,8 +15,11 @@ from tfglm.results import options
 
 
 def prepare() -> None:
-    """Import what pictures need, in a fork server."""
-    from tfglm.report import model_pages, row_account, table_one  # noqa: F401
+    """Import what pictures and pages need, and use it once, in a fork server."""
+    from tfglm.report import drawing, model_pages, pages, row_account, table_one  # noqa: F401
+
+    pages.compile_templates()
+    drawing.warm_up()
 
 
 def model(arguments: argparse.Namespace) -> None:

@@ -161,7 +161,7 @@ def import_parts() -> None:
         from tensorflow.core.util import event_pb2  # noqa: F401
         from tensorflow.python.eager import context  # noqa: F401
         from tensorflow.python.lib.io import tf_record  # noqa: F401
-        from tensorflow.python.ops import gen_io_ops  # noqa: F401
+        from tensorflow.python.ops import gen_io_ops, resource_variable_ops  # noqa: F401  the first operation imports these
 
 
 THREADS = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads": 2}

@@ -96,6 +96,8 @@ def start_fork_server():
         scripts = dict.fromkeys(script for job in jobs for script in FORKED.findall(job.rule.shellcmd or ""))
         # Jobs of networks import all of TensorFlow, which is impossible after an import of its parts.
         ahead = [script for script in scripts if script != "fit.py" or not NETWORKS]
+        # No other job waits for pages, not even for those of the rows, which come early.
+        ahead.sort(key="write_pages.py".__eq__)
         with contextlib.suppress(OSError):  # such as a full disk: the jobs then run without it
             os.environ[forked.ADDRESS] = fork_server.start(SCRIPTS, ahead)
 

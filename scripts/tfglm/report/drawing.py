@@ -168,6 +168,14 @@ def grid(title: str, count: int, columns: int = 3, cell: tuple[float, float] = C
     return picture, panels
 
 
+def warm_up() -> None:
+    """Find fonts, and what reads the powers of ten on an axis, for this process and those that are forked from it: 0.2 s of a
+    processor."""
+    picture, (panel,) = grid("", 1)
+    panel.axes[0].set_xscale("log")
+    picture._svg()
+
+
 def nothing(title: str, paths: Iterable[Path]) -> None:
     """A picture that says that there is none."""
     Picture(title, 6, TITLE_HEIGHT).write(paths)
