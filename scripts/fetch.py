@@ -47,6 +47,8 @@ def main(arguments: argparse.Namespace) -> None:
             xxh128 = editions.checksum_of(partial)
             record = editions.Record(editions.confirmed(source, before, xxh128), xxh128, arguments.edition)
             record.write(arguments.output.with_name(f"{arguments.output.name}.{editions.RECORD}"))
+        if not partial.stat().st_size:
+            raise UserError(f"{redacted(arguments.source)}: the file is empty")
         digest = digests.sha256(partial)
         if arguments.sha256 and digest != arguments.sha256:
             raise UserError(

@@ -170,7 +170,7 @@ def test_the_workflow_fetches_a_file_once(tmp_path, server):
     assert "Nothing to be done" in run().stdout
     shutil.rmtree(tmp_path / "results/data/fetched")
     config["data"]["files"][1]["sha256"] = "0" * 64
-    done = run("--retries", "0", "--forcerun", "fetch_verified")
+    done = run("--retries", "0", "--forcerun", "fetch")
     assert done.returncode == 1
     assert f"its sha256 is {SUM}, not {'0' * 64}" in done.stdout
     assert not (tmp_path / "results/data/fetched/more.csv.gz").exists()

@@ -75,3 +75,20 @@ def test_an_address_that_no_plugin_takes_is_refused(tmp_path):
     assert refused.returncode == 1
     assert "data.files: `gs://sales/2007.csv`: No storage provider found for query" in refused.stdout
     assert "install the plugin beside Snakemake" in refused.stdout
+
+
+def test_results_in_a_storage_are_refused(tmp_path):
+    (tmp_path / "2007.csv").write_text(ROWS)
+    configure(tmp_path, "2007.csv")
+    asked = [
+        "--shared-fs-usage",
+        "none",
+        "--default-storage-provider",
+        "s3",
+        "--default-storage-prefix",
+        "s3://sales/run",
+    ]
+    refused = snakemake(tmp_path, *asked, "--dry-run")
+    assert refused.returncode == 1 and not (tmp_path / "results").exists()
+    assert "--default-storage-provider: the jobs of a run read each other's files" in refused.stdout
+    assert "run snakemake itself on one machine or in one pod" in refused.stdout

