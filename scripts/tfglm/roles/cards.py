@@ -30,8 +30,9 @@ def visible() -> list[str]:
     """
     if VISIBLE in os.environ:
         words = [word.strip() for word in os.environ[VISIBLE].split(",")]
-        # As in CUDA: what follows an invalid word does not count.
-        return [*takewhile(lambda word: word and not word.startswith("-") and word != "NoDevFiles", words)]
+        # As in CUDA: what follows an invalid word does not count. A card that is named twice is one card.
+        valid = takewhile(lambda word: word and not word.startswith("-") and word != "NoDevFiles", words)
+        return list(dict.fromkeys(valid))
     try:
         line = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
         asked = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
