@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> None:
     with problems.collected():
         check_hypotheses(design, arguments.to_check.hypotheses)
     with problems.collected():
-        check_pairwise(design, arguments.to_check.pairwise)
+        check_pairwise(design, arguments.to_check.pairwise, arguments.to_check.pairwise_at)
     if dictionary.rows["evaluate"]:
         with problems.collected():
             check_groups(f"{arguments.section}.{arguments.model}", files, arguments.to_check.by)

@@ -91,7 +91,8 @@ def test_what_is_not_there_or_taken_is_refused_by_name(machine: dict[str, str]) 
 
 
 @pytest.mark.parametrize(
-    ("words", "found"), [("0,1", ["0", "1"]), ("", []), ("-1", []), ("1,-1,2", ["1"]), ("NoDevFiles", []), ("0,0", ["0"])]
+    ("words", "found"),
+    [("0,1", ["0", "1"]), ("", []), ("-1", []), ("1,-1,2", ["1"]), ("NoDevFiles", []), ("0,0", ["0"])],
 )
 def test_the_words_of_cuda(words: str, found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cards.VISIBLE, words)

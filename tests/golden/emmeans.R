@@ -32,6 +32,23 @@ described <- function(fit) {
   }
   sapply(c("carrier", "origin"), of_factor, simplify = FALSE)
 }
+
+# All carriers compared at values of numbers that they interact with.
+interacting <- list(
+  binomial = glm(late ~ carrier * bs(hour, df = 4) + carrier * wind + factor(origin), binomial, rows, control = tight),
+  gaussian = lm(delay ~ carrier * poly(hour, 2) + carrier:factor(origin) + factor(origin) + wind, rows, weights = day)
+)
+compared <- function(fit) {
+  at <- list(hour = c(-1.5, 0.25), wind = c(-1, 2))
+  by <- intersect(c("hour", "wind"), if (inherits(fit, "glm")) c("hour", "wind") else "hour")
+  means <- emmeans(fit, "carrier", by = by, at = at[by], nesting = NULL)
+  table <- as.data.frame(summary(pairs(means, reverse = FALSE), infer = TRUE))
+  names(table)[names(table) %in% c("z.ratio", "t.ratio")] <- "ratio"
+  names(table)[names(table) %in% c("asymp.LCL", "lower.CL")] <- "ci_lower"
+  names(table)[names(table) %in% c("asymp.UCL", "upper.CL")] <- "ci_upper"
+  table$df <- NULL
+  table
+}
 versions <- list(R = as.character(getRversion()), emmeans = as.character(packageVersion("emmeans")))
-said <- c(list(versions = versions), lapply(fits, described))
+said <- c(list(versions = versions), lapply(fits, described), list("pairs at values" = lapply(interacting, compared)))
 write_json(said, "emmeans.json", digits = NA, auto_unbox = TRUE, pretty = TRUE, na = "null")

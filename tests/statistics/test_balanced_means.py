@@ -7,11 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pools import fit_files, ingest_frame
+import tfglm
+from pools import design_of, estimates_of, fit_files, ingest_frame, write_results
 from tfglm import digests
+from tfglm.data.dictionary import merge
+from tfglm.design.references import check_pairwise
 from tfglm.errors import UserError
 from tfglm.results.marginal_tables import EMPTY_COMBINATION, Averaged, marginal_tables
 from tfglm.results.margins import average_rows, margins
+from tfglm.results.pairwise import pairwise
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FITS = {
@@ -112,3 +116,67 @@ def test_tables_of_averages_from_a_file_have_the_same_bits(family, balanced, fra
     digests.write_json(fit, {"another": 1})
     with pytest.raises(UserError, match="it was made from another fit than"):
         Averaged.read(path, fit)
+
+
+INTERACTING = {
+    "binomial": (
+        "late ~ carrier * bs(hour, df=4) + carrier * wind + C(origin)",
+        {"hour": [-1.5, 0.25], "wind": [-1, 2]},
+        {},
+    ),
+    "gaussian": (
+        "delay ~ carrier * poly(hour, 2) + carrier:C(origin) + C(origin) + wind",
+        {"hour": [-1.5, 0.25]},
+        {"weights": "day"},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", INTERACTING)
+def test_levels_at_values_of_numbers_are_compared_as_emmeans_does(family, frame, tmp_path):
+    formula, at, settings = INTERACTING[family]
+    golden = pd.DataFrame(json.loads((GOLDEN / "emmeans.json").read_text())["pairs at values"][family])
+    design, fitted, _ = fit_files([ingest_frame(frame, tmp_path)], formula, family, **settings)
+    table = pairwise(estimates_of(design, fitted), ["carrier"], 0.95, at)
+    golden["at"] = [", ".join(f"{name} = {row[name]:g}" for name in at) for _, row in golden.iterrows()]
+    expected = golden.set_index(["at", "contrast"])
+    table["contrast"] = table["level"] + " - " + table["against"]
+    assert len(table) == len(golden) == 6 * len(set(table["at"]))
+    mine = table.set_index(["at", "contrast"]).loc[expected.index]
+    assert (mine["note"] == "").all()
+    columns = {"estimate": "estimate", "std_error": "SE", "ci_lower": "ci_lower", "ci_upper": "ci_upper"}
+    columns["z" if family == "binomial" else "t"] = "ratio"
+    for name, of_r in columns.items():
+        np.testing.assert_allclose(mine[name], expected[of_r], rtol=2e-5, atol=1e-7)
+    np.testing.assert_allclose(mine["p_tukey"], expected["p.value"], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_levels_differ_at_a_value_by_what_predictions_differ(frame, tmp_path):
+    """Also for a curve of each level, in other units and far from 0."""
+    frame = frame.assign(seconds=frame["hour"] * 3600 + 1e9)
+    design, fitted, _ = fit_files(
+        [ingest_frame(frame, tmp_path / "rows")], "delay ~ carrier + s(seconds, by=carrier) + wind", "gaussian"
+    )
+    fitted.summary["provenance"] = {"model": {}}
+    write_results(fitted, design, tmp_path)
+    values = [float(frame["seconds"].quantile(share)) for share in (0.1, 0.6)]
+    table = pairwise(estimates_of(design, fitted), ["carrier"], 0.95, {"seconds": values})
+    grid = pd.DataFrame([{"carrier": name, "seconds": value, "wind": 1.0} for value in values for name in ("AA", "UA")])
+    predicted = tfglm.load(tmp_path).predict(grid)["linear_predictor"].to_numpy()
+    mine = table[(table["level"] == "AA") & (table["against"] == "UA")]["estimate"].to_numpy()
+    assert mine == pytest.approx(-np.diff(predicted)[[0, 2]], rel=1e-8)
+
+
+def test_values_to_compare_at_that_make_no_sense_are_refused(frame, tmp_path):
+    file = ingest_frame(frame, tmp_path)
+    design = design_of("delay ~ carrier * log(day) + wind", "gaussian", merge([file]), [file])
+    for at, message in {
+        (): r"depends on `day`\n  choose the values to compare them at, such as `pairwise_at: \{day: \[0, 1\]\}`",
+        ("day",): r"m\.pairwise_at\.day: `log\(day\)` is not finite at 0; choose another value",
+        ("day", "wind"): r"m\.pairwise_at: no number `wind` multiplies a factor under `pairwise`\n  there are: day",
+    }.items():
+        values = {"day": [1.0, 0.0] if "wind" not in at else [1.0], "wind": [1.0]}
+        with pytest.raises(UserError, match=message):
+            check_pairwise(design, ["carrier"], {name: values[name] for name in at})

@@ -204,7 +204,7 @@ def test_factors_that_cannot_be_compared_are_refused_before_training(tmp_path):
     frame = ROWS.assign(many=[f"p{number:03d}" for number in np.arange(len(ROWS)) % 301])
     file = ingest_frame(frame, tmp_path)
     design = design_of("delay ~ carrier * hour + many + side", "gaussian", merge([file]), [file])
-    check_pairwise(design, ["side"])
+    check_pairwise(design, ["side"], {})
     for name, message in {
         "carier": "no categorical term `carier`; did you mean `carrier`",
         "hour": "no categorical term `hour`",
@@ -212,7 +212,7 @@ def test_factors_that_cannot_be_compared_are_refused_before_training(tmp_path):
         "carrier": "differ by an amount that depends on `hour`",
     }.items():
         with pytest.raises(UserError, match=message):
-            check_pairwise(design, [name])
+            check_pairwise(design, [name], {})
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_levels_that_are_in_the_model_under_two_names_are_not_compared(tmp_path,
     with pytest.raises(
         UserError, match=r"`side` are in the model as `side` and as `C\(side\)`, and differ by both\n  write `side`"
     ):
-        check_pairwise(design, ["side"])
+        check_pairwise(design, ["side"], {})
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ EXAMPLES = {
     "`marginal_effects: false`": {"marginal_effects": False},
     "`adjust`": {"adjust": "holm"},
     "no `contrasts` and no `hypotheses`": {},
+    "no `pairwise`": {},
+    "`pairwise_at`": {"pairwise_at": {"x": [1.0]}},
 }
 """Keys by which a model has a property, for each; `terms` are those of its formula, if they are not x and g."""
 

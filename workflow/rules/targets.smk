@@ -94,7 +94,7 @@ KEYS_OF_TABLES = {
     "coefficients": ["confidence"],
     "contrasts": ["adjust", "confidence", "contrasts"],
     "hypotheses": ["adjust", "hypotheses"],
-    "pairwise": ["confidence", "pairwise"],
+    "pairwise": ["confidence", "pairwise", "pairwise_at"],
     "effects": ["confidence"],
     "marginal_effects": ["adjusted_means", "confidence"],
     "adjusted_means": ["adjusted_means", "confidence"],

@@ -4,13 +4,16 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tfglm.config.base import MOST_COLUMNS, MOST_CONTRASTS, MOST_EXPRESSIONS, Number, Section, Text
+from tfglm.config.base import MOST_COLUMNS, MOST_CONTRASTS, MOST_EXPRESSIONS, Name, Number, Section, Text
 
 EQUALS = "="
 """The key of a row of a hypothesis for the value of its combination, which is 0 by default."""
 
 MOST_ROWS = 1_000
 """Of a hypothesis."""
+
+MOST_VALUES = 20
+"""Of a number at which levels are compared."""
 
 
 def _weighted(combination: dict[str, float]) -> dict[str, float]:
@@ -45,6 +48,12 @@ class ComparisonsConfig(Section):
         max_length=MOST_EXPRESSIONS,
         description="Categorical terms, such as `[carrier]`, whose levels are all compared with each other: "
         "`pairwise.csv`. Its p-values and intervals are adjusted for the number of comparisons (Tukey, and Holm).",
+    )
+    pairwise_at: dict[Name, Annotated[list[Number], Field(min_length=1, max_length=MOST_VALUES)]] = Field(
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="Values of numbers that factors under `pairwise` interact with, such as `{dep_hour: [8, 18]}`: all levels "
+        "are compared at each combination of them.",
     )
     adjust: Literal["none", "holm"] = Field(
         default="none",

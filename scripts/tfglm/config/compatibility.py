@@ -95,6 +95,8 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`profile`": value_of("profile"),
     "`hypotheses`": value_of("hypotheses"),
     "`pairwise`": value_of("pairwise"),
+    "no `pairwise`": lambda m: not getattr(m, "pairwise", None),
+    "`pairwise_at`": value_of("pairwise_at"),
     "`leverage`": value_of("leverage"),
     "`export`": value_of("export"),
     "`offset`": value_of("offset"),
@@ -347,6 +349,9 @@ CONFLICTS = (
         "`adjust`",
         "no `contrasts` and no `hypotheses`",
         "there are no `contrasts` or `hypotheses` to adjust; remove the key (`pairwise` has `p_holm` in any case)",
+    ),
+    Conflict(
+        "pairwise_at", "`pairwise_at`", "no `pairwise`", "there is no factor to compare; name some under `pairwise`"
     ),
     # Responses of several classes.
     Conflict("offset", "`offset`", CLASSES, "family multinomial has none; remove the key"),

@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from tfglm.config.comparisons import EQUALS
+from tfglm.design import transforms
 from tfglm.design.design import Design
+from tfglm.design.factors import Numeric
 from tfglm.errors import UserError, nearest
 
 MANY_LEVELS = 1000
@@ -70,9 +74,16 @@ def check_profile(design: Design) -> None:
         raise UserError("\n".join(unknown))
 
 
-def check_pairwise(design: Design, pairwise: Sequence[str]) -> None:
+def numbers_beside(design: Design, name: str) -> list[str]:
+    """Return the columns of the numbers that multiply a factor: its levels differ by another amount at each of their values."""
+    beside = [number for term in design.terms if name in term.categorical for number in term.numeric]
+    return list(dict.fromkeys(design.numeric_by_name[number].column for number in beside))
+
+
+def check_pairwise(design: Design, pairwise: Sequence[str], at: Mapping[str, Sequence[float]]) -> None:
     """Raise UserError for a factor that the model has not or has under two names, with too many levels, or whose levels differ
-    by another amount at each value of a number."""
+    by another amount at each value of a number that is not in `at`; and for a number in `at` that multiplies no factor, or
+    values at which a function of the formula is not finite."""
     where = f"models.{design.model}.pairwise"
     factors = {name: each for name, each in design.reported.categorical_by_name.items() if name != design.response}
     for name in pairwise:
@@ -94,12 +105,31 @@ def check_pairwise(design: Design, pairwise: Sequence[str]) -> None:
                 "both\n"
                 f"  write `{name}` in all terms, also instead of i()"
             )
-        for term in design.terms:
-            if name in term.categorical and term.numeric:
+        for column in numbers_beside(design, name):
+            if column not in at:
                 raise UserError(
-                    f"{where}: the levels of `{name}` differ by an amount that depends on `{term.numeric[0]}` "
-                    f"(`{term.name}`)\n  compare them at chosen values of it with `contrasts`"
+                    f"{where}: the levels of `{name}` differ by an amount that depends on `{column}`\n"
+                    f"  choose the values to compare them at, such as `pairwise_at: {{{column}: [0, 1]}}`"
                 )
+    beside = {column for name in pairwise for column in numbers_beside(design, name)}
+    for column, values in at.items():
+        if column not in beside:
+            raise UserError(
+                f"{where}_at: no number `{column}` multiplies a factor under `pairwise`{nearest(column, beside)}\n"
+                f"  there are: {', '.join(sorted(beside)) or 'none'}"
+            )
+        for number in design.numeric:
+            if number.column == column:
+                check_finite(f"{where}_at.{column}", number, values)
+
+
+def check_finite(where: str, number: Numeric, values: Sequence[float]) -> None:
+    """Raise UserError if a function of the formula is not finite at one of these values of its column."""
+    with np.errstate(all="ignore"):
+        columns = transforms.apply(np, number.learnt, np.array(values, float))
+    for value, finite in zip(values, np.isfinite(np.array(columns)).all(axis=0), strict=True):
+        if not finite:
+            raise UserError(f"{where}: `{number.name}` is not finite at {value:g}; choose another value")
 
 
 def coefficient_name(term: str, level: str) -> str:

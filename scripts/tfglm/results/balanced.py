@@ -40,23 +40,7 @@ class ReferenceGrid:
 
     @cached_property
     def _numbers(self) -> list[float]:
-        return [self._number(part) for part in self._design.parts]
-
-    def _number(self, part: Part) -> float:
-        """The mean in the grid of what multiplies a part, on the scale of the fit."""
-        by_column: dict[str, np.ndarray] = {}
-        form = form_of(self._design, part)
-        for name, position in part.multiplier:
-            number = standardised(self._design, (name, position), form, self._raw)
-            column = self._design.numeric_by_name[name].column
-            by_column[column] = by_column.get(column, 1.0) * number
-        # Every value of one column meets every value of another.
-        return float(np.prod([product.mean() for product in by_column.values()]))
-
-    def _raw(self, name: str) -> list[np.ndarray]:
-        """The numbers of a factor in the grid, on the scale of the data."""
-        factor = self._design.numeric_by_name[name]
-        return transforms.apply(np, factor.learnt, self._values[factor.column])
+        return [number_in_grid(self._design, part, self._values) for part in self._design.parts]
 
     def rows(self, factor: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean row of the design matrix for each level of a factor, on the scale of the fit, [levels, p]; and
@@ -89,6 +73,24 @@ class ReferenceGrid:
             if part.multiplier and part.grouping in alone:
                 result[part.where] = alone[part.grouping]
         return result
+
+
+def number_in_grid(design: Design, part: Part, values: Mapping[str, np.ndarray]) -> float:
+    """Return the mean in a grid of what multiplies a part, on the scale of the fit. `values` has those of each column."""
+
+    def raw(name: str) -> list[np.ndarray]:
+        """The numbers of a factor in the grid, on the scale of the data."""
+        factor = design.numeric_by_name[name]
+        return transforms.apply(np, factor.learnt, values[factor.column])
+
+    by_column: dict[str, np.ndarray] = {}
+    form = form_of(design, part)
+    for name, position in part.multiplier:
+        number = standardised(design, (name, position), form, raw)
+        column = design.numeric_by_name[name].column
+        by_column[column] = by_column.get(column, 1.0) * number
+    # Every value of one column meets every value of another.
+    return float(np.prod([product.mean() for product in by_column.values()]))
 
 
 class GridMeans:

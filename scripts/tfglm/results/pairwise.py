@@ -1,10 +1,12 @@
 """All pairs of levels of a factor compared with each other.
 
 It compares the means of the linear predictor on a balanced grid, as R's emmeans. For a factor without interactions these
-are differences of its coefficients. For a factor in an interaction they are averaged over the levels of the other factor.
+are differences of its coefficients. For a factor in an interaction they are averaged over the levels of the other factor. In an
+interaction with numbers they are compared at values of these.
 """
 
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -12,9 +14,10 @@ import scipy.sparse
 
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
-from tfglm.design.references import check_pairwise
+from tfglm.design.references import check_pairwise, numbers_beside
 from tfglm.families import FAMILIES
 from tfglm.results import studentized_range
+from tfglm.results.balanced import number_in_grid
 from tfglm.results.coefficients import tests
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
 from tfglm.results.hypotheses import holm
@@ -22,7 +25,9 @@ from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 
-def pairwise(estimated: Estimates, terms: list[str], confidence: float) -> pd.DataFrame:
+def pairwise(
+    estimated: Estimates, terms: list[str], confidence: float, at: Mapping[str, Sequence[float]] | None = None
+) -> pd.DataFrame:
     """Return the differences of all pairs of levels of some factors.
 
     Parameters
@@ -33,26 +38,34 @@ def pairwise(estimated: Estimates, terms: list[str], confidence: float) -> pd.Da
         The factors.
     confidence
         The probability that all intervals of a factor contain the true values.
+    at
+        The values, by column, of the numbers that multiply a factor. There is a comparison of all levels at each
+        combination of them, like that of emmeans with `at` and `by`.
 
     Returns
     -------
-    A row for each pair of levels; in a multinomial regression for each linear predictor. Columns: class (multinomial),
-    term, level, against, estimate (level minus against, on the scale of the linear predictor), std_error, z or t, df (with
-    clusters), p_value and neg_log10_p of the pair alone; p_tukey, by the studentized range for the number of levels that
-    can be compared (Tukey and Kramer); p_holm, by Holm's method; ci_lower and ci_upper, by Tukey; the ratio of the family;
-    note, why there is no difference, error or test.
+    A row for each pair of levels; in a multinomial regression for each linear predictor. Columns: class (multinomial), term,
+    at (the values, with `at`), level, against, estimate (level minus against, on the scale of the linear predictor),
+    std_error, z or t, df (with clusters), p_value and neg_log10_p of the pair alone; p_tukey, by the studentized range for the
+    number of levels that can be compared (Tukey and Kramer); p_holm, by Holm's method; ci_lower and ci_upper, by Tukey; the
+    ratio of the family; note, why there is no difference, error or test.
 
     Raises
     ------
     UserError
         If `check_pairwise` refuses a term.
     """
-    check_pairwise(estimated.design, terms)
+    at = at or {}
+    check_pairwise(estimated.design, terms, at)
     design = estimated.design
     tables = []
-    for equation in design.equations or ("",):
-        for name in terms:
-            table = differences_in_factor(estimated, design.categorical_by_name[name], confidence, equation)
+    for equation, name in product(design.equations or ("",), terms):
+        columns = numbers_beside(design, name)
+        for chosen in product(*(at[column] for column in columns)):
+            values = dict(zip(columns, chosen, strict=True))
+            table = differences_in_factor(estimated, design.categorical_by_name[name], confidence, equation, values)
+            if at:
+                table.insert(1, "at", ", ".join(f"{column} = {value:g}" for column, value in values.items()))
             if equation:
                 table.insert(0, "class", equation)
             tables.append(table)
@@ -60,11 +73,11 @@ def pairwise(estimated: Estimates, terms: list[str], confidence: float) -> pd.Da
 
 
 def differences_in_factor(
-    estimated: Estimates, factor: Categorical, confidence: float, equation: str = ""
+    estimated: Estimates, factor: Categorical, confidence: float, equation: str, values: Mapping[str, float]
 ) -> pd.DataFrame:
-    """The table of one factor, in the linear predictor of a class."""
+    """The table of one factor, in the linear predictor of a class, at these values of the columns of numbers beside it."""
     design, fitted = estimated.design, estimated.fitted
-    rows, notes = level_rows(design, fitted, factor, equation)
+    rows, notes = level_rows(design, fitted, factor, equation, values)
     first, second = np.array(list(combinations(range(len(factor.levels)), 2))).T
     differences = rows[first] - rows[second]
     why = np.array([notes[i] or notes[j] for i, j in zip(first, second, strict=True)], object)
@@ -72,12 +85,12 @@ def differences_in_factor(
     why = np.where((why == "") & ~identified, NOT_IDENTIFIED, why)
     known = why == ""
     coefficients = np.where(np.isfinite(fitted.coefficients), fitted.coefficients, 0.0)
-    values = np.where(known, differences @ coefficients, np.nan)
+    estimates = np.where(known, differences @ coefficients, np.nan)
     sparse = scipy.sparse.csr_array(differences)
     errors = np.where(known, np.sqrt(fitted.variances(sparse).chosen), np.nan)
     reference = reference_of(design, fitted, sparse, estimated.df_residual, fewest=estimated.fewest)
     errors = np.where(reference.unseen, np.nan, errors)
-    columns = tests(estimated.statistic, reference, values, errors, confidence)
+    columns = tests(estimated.statistic, reference, estimates, errors, confidence)
     count = len(set(first[known]) | set(second[known]))
     ratio = np.abs(columns[estimated.statistic]) * np.sqrt(2)
     tested = np.isfinite(columns["p_value"]) & ~np.isnan(reference.usable)
@@ -87,18 +100,25 @@ def differences_in_factor(
     p_values = columns.pop("p_value"), columns.pop("neg_log10_p")
     del columns["ci_lower"], columns["ci_upper"]
     levels = np.array(factor.levels, object)
-    table = {"term": factor.name, "level": levels[first], "against": levels[second], "estimate": values}
+    table = {"term": factor.name, "level": levels[first], "against": levels[second], "estimate": estimates}
     table |= {"std_error": errors, **columns, "p_value": p_values[0], "neg_log10_p": p_values[1]}
-    table |= {"p_tukey": tukey, "p_holm": holm(p_values[0]), "ci_lower": values - margin, "ci_upper": values + margin}
+    table |= {
+        "p_tukey": tukey,
+        "p_holm": holm(p_values[0]),
+        "ci_lower": estimates - margin,
+        "ci_upper": estimates + margin,
+    }
     name = FAMILIES[design.family].ratio
     if name:
         with np.errstate(over="ignore"):
-            table[name] = np.exp(values)
-    unsaid = reference.notes() if reference.by_cluster else np.full(len(values), "")
+            table[name] = np.exp(estimates)
+    unsaid = reference.notes() if reference.by_cluster else np.full(len(estimates), "")
     return pd.DataFrame(table | {"note": np.where(known, unsaid, why)})
 
 
-def level_rows(design: Design, fitted: Fitted, factor: Categorical, equation: str = "") -> tuple[np.ndarray, list[str]]:
+def level_rows(
+    design: Design, fitted: Fitted, factor: Categorical, equation: str, values: Mapping[str, float]
+) -> tuple[np.ndarray, list[str]]:
     """Return the mean row of the design matrix for each level of a factor, [levels, p], in the linear predictor of a class,
     without entries in which levels do not differ; and why a level cannot be compared, '' if it can."""
     rows = np.zeros((len(factor.levels), design.size))
@@ -106,6 +126,7 @@ def level_rows(design: Design, fitted: Fitted, factor: Categorical, equation: st
     covariates = [other for other in design.categorical if other is not design.classes]
     present = {other.name: design.by_level(other.name, known, equation) > 0 for other in covariates}
     lacking = np.zeros(len(factor.levels), bool)
+    grid = {column: np.array([value]) for column, value in values.items()}
     for part in design.parts:
         if part.term.equation != equation:
             continue
@@ -116,7 +137,7 @@ def level_rows(design: Design, fitted: Fitted, factor: Categorical, equation: st
         share = np.ones(part.size)
         for name, level in levels.items():
             share = share * present[name][level] / present[name].sum()
-        rows[mine, np.arange(part.where.start, part.where.stop)] = share
+        rows[mine, np.arange(part.where.start, part.where.stop)] = share * number_in_grid(design, part, grid)
         finite = np.where(known[part.where] > 0, share, 0.0)
         lacking |= np.bincount(mine, finite, len(factor.levels)) < 1 - 1e-9
     of_level = design.by_level(factor.name, (fitted.status == SEPARATED).astype(float)) > 0

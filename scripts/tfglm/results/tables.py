@@ -83,7 +83,7 @@ def _hypotheses(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
 
 
 def _pairwise(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
-    return pairwise(saved.estimates, settings.pairwise, settings.confidence)
+    return pairwise(saved.estimates, settings.pairwise, settings.confidence, settings.pairwise_at)
 
 
 def _profile(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
