@@ -88,9 +88,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`std_errors: quasi`": lambda m: m.std_errors == "quasi",
     "`std_errors: unconditional`": lambda m: m.std_errors == UNCONDITIONAL,
     "`std_errors: quasi`, `HC2` or `HC3`": lambda m: m.errors.kind in ("quasi", *BY_LEVERAGE),
-    "`std_errors` by leverage, date or several columns": lambda m: (
-        m.errors.kind in (*BY_LEVERAGE, *SERIAL) or len(m.errors.columns) > 1
-    ),
+    "`std_errors` by leverage or date": lambda m: m.errors.kind in (*BY_LEVERAGE, *SERIAL),
     "`tests: likelihood_ratio`": lambda m: m.tests != "wald",
     "`profile`": value_of("profile"),
     "`hypotheses`": value_of("hypotheses"),
@@ -213,8 +211,8 @@ CONFLICTS = (
     Conflict(
         "absorb",
         ABSORB,
-        "`std_errors` by leverage, date or several columns",
-        "there are no standard errors `{model.std_errors}` where factors are absorbed; use `HC1`, or `cluster` with one column",
+        "`std_errors` by leverage or date",
+        "there are no standard errors `{model.std_errors}` where factors are absorbed; use `HC1` or `cluster`",
     ),
     Conflict(
         "absorb",

@@ -74,11 +74,12 @@ class CellTasks:
     """The tasks for a call if factors are absorbed. Vectors of different calls have different lengths, so an executor maps
     them instead of summing them; `left` is the exception.
 
-    - `cells`: for each pair of factors the number of pairs of levels, then these pairs. If there are clusters, then by
+    - `cells`: for each pair of factors the number of pairs of levels, then these pairs. For each column of clusters, then by
       level of the absorbed factors the lowest and the highest number of the clusters of its rows.
     - `information`, `rectifier`: the sums of the pass with this name, then for each pair of levels the sum of its weights.
     - `left`, with `loadings` [levels, columns] and `columns` [coefficients] in the state: by cluster the rows, then the
-      scores of the covariates after the absorbed factors are projected out. Without clusters it is their products with the
+      scores of the covariates after the absorbed factors are projected out. The clusters are those of column `clustering` [1]
+      of `Design.cluster_counts`. Without clusters it is their products with the
       squared scores; only the lower triangle is filled.
     - `columns`, with the same state: by cluster the weights of the information matrix, then their products with what is left of
       the covariates, then with its squares. `products` has all products of two covariates instead of the squares, of which only
@@ -97,17 +98,19 @@ class CellTasks:
     def _cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
         design = self._passes.design
         cells = LevelPairs(design, int(np.sum(call[3])))
-        lowest, highest = np.full((2, design.size - design.reported_size), float(NO_CLUSTER))
+        ends = np.full((len(design.clusters), 2, design.size - design.reported_size), float(NO_CLUSTER))
         for evaluated in self._passes.evaluated(state, call):
             rows = evaluated.rows
             cells.add(rows.groups, rows.frequency, None)
-            for k in design.absorbed_parts if design.cluster else ():
-                part = design.parts[k]
-                where = slice(part.where.start - design.reported_size, part.where.stop - design.reported_size)
-                group = rows.groups[design.groupings.index(part.grouping)]
-                widen(group, rows.groups[-1], rows.frequency, lowest[where], highest[where])
-        clusters = [lowest, highest] if design.cluster else []
-        return np.concatenate([[float(len(keys)) for keys in cells.keys], *cells.keys, *clusters])
+            groups = rows.crossed_groups
+            for number, (lowest, highest) in enumerate(ends):
+                for k in design.absorbed_parts:
+                    part = design.parts[k]
+                    where = slice(part.where.start - design.reported_size, part.where.stop - design.reported_size)
+                    group = groups[design.groupings.index(part.grouping)]
+                    cluster = groups[len(design.groupings) + number]
+                    widen(group, cluster, rows.frequency, lowest[where], highest[where])
+        return np.concatenate([[float(len(keys)) for keys in cells.keys], *cells.keys, ends.ravel()])
 
     def _weight(self, evaluated: Evaluated) -> np.ndarray:
         if self._what == "information":
@@ -135,7 +138,8 @@ class CellTasks:
             ],
             np.int64,
         )
-        free, clusters = loadings.shape[1], design.cluster.count if design.cluster else 0
+        number = int(state["clustering"][0])
+        free, clusters = loadings.shape[1], design.cluster_counts[number] if design.cluster else 0
         scores, rows = np.zeros((clusters, free)), np.zeros(clusters)
         widths = {"columns": 1, "products": free}
         squares = np.zeros((clusters, free, widths[self._what]) if self._what in widths else (0, 0, 0))
@@ -143,7 +147,8 @@ class CellTasks:
         dense = passes.parts[[k for k in range(len(design.parts)) if k not in design.absorbed_parts]]
         for evaluated in passes.evaluated(state, call):
             of_rows = evaluated.rows
-            cluster = of_rows.groups[-1] if clusters else np.zeros(0, of_rows.groups.dtype)
+            groups = of_rows.crossed_groups if number else of_rows.groups
+            cluster = groups[len(design.groupings) + number] if clusters else np.zeros(0, groups.dtype)
             factors = evaluated.terms.score, of_rows.frequency
             if self._what in widths:
                 factors = evaluated.terms.weight, evaluated.terms.weight

@@ -24,7 +24,7 @@ from tfglm.engine.passes import Pass, Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers import effective, rectifier
-from tfglm.solvers.covariance import at_null_model, has_products, with_clusters
+from tfglm.solvers.covariance import Scores, at_null_model, has_products, scored, with_clusters
 from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
 from tfglm.solvers.information import Blocks, Factored, assemble, gradient, null_vectors
 from tfglm.solvers.objective import Counted, Objective, Point, Separation, Solution
@@ -112,7 +112,7 @@ class CellIndex:
 
     `places` maps a signature of the workload's calls to one list for each call. The list has an array for each pair of
     factors: the positions of the call's pairs of levels in the pattern. `sizes` counts the pairs of levels of each pair of
-    factors. `nested` are the absorbed parts whose levels each belong to one cluster.
+    factors. `nested` are the absorbed parts whose levels each belong to one cluster of some column.
     """
 
     pattern: Pattern
@@ -127,7 +127,7 @@ class CellIndex:
         numbered = [Numbered() for _ in pairs]
         places: dict[Signature, list[list[np.ndarray]]] = {}
         levels = design.size - design.reported_size
-        lowest, highest = np.full(levels, np.inf), np.full(levels, -np.inf)
+        lowest, highest = np.full((2, len(design.clusters), levels), [[[np.inf]], [[-np.inf]]])
         state = workload.state(np.zeros(design.size))
         for signature, calls in workload.calls.items():
             asked = task(workload.passes(signature), "cells")
@@ -136,15 +136,16 @@ class CellIndex:
                 counts = vector[: len(pairs)].astype(int)
                 *keys, clusters = np.split(vector[len(pairs) :], np.cumsum(counts))
                 places[signature].append([table.add(of_pair) for table, of_pair in zip(numbered, keys, strict=True)])
-                if design.cluster:
-                    low, high = np.split(clusters, 2)
-                    there = low > NO_CLUSTER
-                    lowest[there] = np.minimum(lowest[there], low[there])
-                    highest[there] = np.maximum(highest[there], high[there])
+                low, high = clusters.reshape(-1, 2, levels).swapaxes(0, 1)
+                there = low > NO_CLUSTER
+                lowest[there] = np.minimum(lowest[there], low[there])
+                highest[there] = np.maximum(highest[there], high[there])
         within = lowest >= highest  # also true for a level without rows
-        of_parts = {k: design.parts[k].where for k in design.absorbed_parts if design.cluster}
+        of_parts = {k: design.parts[k].where for k in design.absorbed_parts}
         start = design.reported_size
-        nested = {k for k, where in of_parts.items() if within[where.start - start : where.stop - start].all()}
+        nested = {
+            k for k, where in of_parts.items() if within[:, where.start - start : where.stop - start].all(axis=1).any()
+        }
         keys = [table.keys for table in numbered]
         del numbered  # frees its tables
         pattern, of_keys = Pattern.of(design, keys)
@@ -366,35 +367,39 @@ class AbsorbedObjective(Objective):
         return replace(fitted, meat_dense=meat, meat_mixed=np.zeros((free, 0)), correction=correction)
 
     def clustered(self, fitted: Fitted, solution: Solution) -> Fitted:
-        """CR1 (docs/statistics.md: Absorbed factors)."""
-        assert self.design.cluster
-        count, free, rows = self.design.cluster.count, len(fitted.dense), float(self.counts["rows"])
-        of_cluster, scores = np.split(self._left(solution.information, solution.point.coefficients, "left"), [count])
-        present = of_cluster > 0
-        scores = scores.reshape(count, free)[present]
-        clusters = len(scores)
-        estimated = free + self.identified_by_clusters
-        correction = clusters / (clusters - 1) * (rows - 1) / (rows - estimated) if clusters > 1 else np.nan
+        """CR1, by one column or several (docs/statistics.md: Absorbed factors)."""
+        design, free, rows = self.design, len(fitted.dense), float(self.counts["rows"])
+        factor = (rows - 1) / (rows - free - self.identified_by_clusters)
+        by_cluster = []
+        for number, count in enumerate(design.cluster_counts):
+            answer = self._left(solution.information, solution.point.coefficients, "left", number)
+            of_cluster, scores = np.split(answer, [count])
+            present = np.flatnonzero(of_cluster > 0)
+            by_cluster.append(Scores(present, scores.reshape(count, free)[present]))
+        fitted = scored(fitted, design, by_cluster, factor)
         null, coefficients = at_null_model(solution)
-        is_small = has_products(solution, clusters, free)
-        answer = self._left(null, coefficients, "products" if is_small else "columns")
-        sizes, sums, squares = np.split(answer, [count, count * (1 + free)])
-        of_sums, products = (each.reshape(count, free, -1)[present] for each in (sums, squares))
-        of_sums, of_squares = of_sums[:, :, 0], np.einsum("gii->gi", products) if is_small else products[:, :, 0]
-        matrices = products[:, *np.tril_indices(free)] if is_small else np.zeros((0, 0))
-        of_within = effective.within(of_sums, of_squares, sizes[present])
-        columns = effective.columns_of(of_sums, of_within, sizes[present], rows)
-        return with_clusters(
-            replace(fitted, scores=scores, correction=correction), [columns], self.reported(null), matrices
-        )
+        is_small = has_products(solution, sum(len(present) for present, _ in by_cluster[: len(design.clusters)]), free)
+        columns, matrices = [], []
+        for number, (clusters, (present, _)) in enumerate(zip(design.clusters, by_cluster, strict=False)):
+            count = clusters.count
+            answer = self._left(null, coefficients, "products" if is_small else "columns", number)
+            sizes, sums, squares = np.split(answer, [count, count * (1 + free)])
+            of_sums, products = (each.reshape(count, free, -1)[present] for each in (sums, squares))
+            of_sums, of_squares = of_sums[:, :, 0], np.einsum("gii->gi", products) if is_small else products[:, :, 0]
+            matrices.append(products[:, *np.tril_indices(free)] if is_small else np.zeros((0, 0)))
+            of_within = effective.within(of_sums, of_squares, sizes[present])
+            columns.append(effective.columns_of(of_sums, of_within, sizes[present], rows))
+        return with_clusters(fitted, columns, self.reported(null), np.concatenate(matrices))
 
-    def _left(self, factored: Factored, coefficients: np.ndarray, what: str) -> np.ndarray:
-        """The sums of the task `left` or `columns` (engine.cells) at some coefficients [p] with their information matrix."""
+    def _left(self, factored: Factored, coefficients: np.ndarray, what: str, clustering: int = 0) -> np.ndarray:
+        """The sums of the task `left` or `columns` (engine.cells) at some coefficients [p] with their information matrix, by
+        column `clustering` of `Design.cluster_counts`."""
         assert isinstance(factored, SparseFactored)
         design, workload, dense = self.design, self.workload, factored.blocks.dense
         columns = np.full(design.reported_size, -1.0)
         columns[dense] = np.arange(len(dense))
         state = workload.state(coefficients) | {"loadings": factored.projection, "columns": columns}
+        state |= {"clustering": np.array([float(clustering)])}
         of_signatures = [
             self.executor.sum(task(workload.passes(signature), what), calls, state)
             for signature, calls in workload.calls.items()

@@ -88,8 +88,8 @@ def clustered(fitted: Fitted, solution: Solution) -> Fitted:
     too_large = clusters * wide**2 > limits.largest_cr2 or clusters * wide**3 > limits.longest_cr2
     if design.l2 or design.equations or not fitted.dispersion > 0 or too_large:
         # CR1: the factor of sandwich's vcovCL(type = "HC1"), and of statsmodels' cov_type="cluster".
-        correction = clusters / (clusters - 1) * (rows - 1) / solution.df_residual if clusters > 1 else np.nan
-        return with_columns(replace(fitted, correction=correction), solution, [present])
+        by_rows = (rows - 1) / solution.df_residual
+        return with_columns(scored(fitted, design, [Scores(present, scores)], by_rows), solution, [present])
     information = by_cluster(workload, objective.executor, design.by_term(fitted.coefficients), present, free)
     reduced = bias_reduced(fitted, design, information, free)
     # The weights of a linear regression are the prior weights; they do not depend on the response.
@@ -220,8 +220,18 @@ def by_several(fitted: Fitted, solution: Solution) -> Fitted:
     (n - p), as in sandwich's vcovCL(type = "HC1").
     """
     design, scores = solution.objective.design, scores_of(fitted, solution)
+    fitted = scored(fitted, design, scores, (float(solution.objective.counts["rows"]) - 1) / solution.df_residual)
+    return with_columns(fitted, solution, [present for present, _ in scores[: len(design.clusters)]])
+
+
+def scored(fitted: Fitted, design: Design, scores: Sequence[Scores], factor: float) -> Fitted:
+    """The fit with the scores by clusters of one column or several. M of a set with G clusters has this `factor` times
+    G / (G - 1)."""
+    if len(scores) == 1:
+        clusters = len(scores[0].sums)
+        correction = clusters / (clusters - 1) * factor if clusters > 1 else np.nan
+        return replace(fitted, scores=scores[0].sums, correction=correction)
     of = [(number,) for number in range(len(design.clusters))] + [cells.of for cells in design.cells]
-    factor = (float(solution.objective.counts["rows"]) - 1) / solution.df_residual
     parts, columns, signs = [], [], []
     for columns_of, (_, by_cluster) in zip(of, scores, strict=True):
         clusters, single = len(by_cluster), len(columns_of) == 1
@@ -232,10 +242,9 @@ def by_several(fitted: Fitted, solution: Solution) -> Fitted:
         parts.append(np.sqrt(factor * clusters / (clusters - 1)) * by_cluster)
         columns.append(np.full(len(by_cluster), columns_of[0] if single else -1))
         signs.append(np.full(len(by_cluster), 1.0 if len(columns_of) % 2 else -1.0))
-    fitted = replace(
+    return replace(
         fitted, scores=np.vstack(parts), score_columns=np.concatenate(columns), score_signs=np.concatenate(signs)
     )
-    return with_columns(fitted, solution, [present for present, _ in scores[: len(design.clusters)]])
 
 
 def by_date(fitted: Fitted, solution: Solution) -> Fitted:
