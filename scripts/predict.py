@@ -61,7 +61,7 @@ def with_residuals(
     """The rows of a split with a response."""
     if design.equations:
         raise UserError(
-            f"{read.section(fit)}: a multinomial regression has no residuals; its probabilities are predictions"
+            f"{read.section(fit)}: a regression of classes has no residuals; its probabilities are predictions"
         )
     fitted, settings = read.fitted(arguments, design, fit), arguments.settings
     return residuals(design, fitted, file, arguments.split, settings.identity, settings.leverage)

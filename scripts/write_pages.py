@@ -79,7 +79,7 @@ def diagnostics(arguments: argparse.Namespace) -> None:
     fit = read.fit(arguments)
     design = read.fitted_design(arguments, fit)
     if design.equations:
-        raise UserError(f"{read.section(fit)}: a multinomial regression has no residuals, so there are no diagnostics")
+        raise UserError(f"{read.section(fit)}: a regression of classes has no residuals, so there are no diagnostics")
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     identity = arguments.settings.identity
     for file in files:

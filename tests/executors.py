@@ -168,7 +168,7 @@ def expected() -> dict[str, np.ndarray]:
 # --------------------------------------------------------------------------------------------------- fits of whole designs
 
 
-def classes(folder: Path) -> tuple[Design, IngestedFile]:
+def classes(folder: Path, family: str = "multinomial", **order) -> tuple[Design, IngestedFile]:
     """A regression of three classes with errors by cluster, and its rows: four blocks."""
     # pandas starts a thread, which keeps workers of the tests from being forked.
     import pandas as pd
@@ -182,8 +182,8 @@ def classes(folder: Path) -> tuple[Design, IngestedFile]:
     frame = pd.DataFrame({"day": day, "carrier": random.choice(list("ABC"), rows), "x": random.normal(size=rows)})
     frame["status"] = np.array(["late", "cancelled", "on time"])[score.argmax(axis=1)]
     file = ingest_frame(frame, folder, "rows")
-    formula, settings = "status ~ carrier*x", {"reference_class": "on time", "std_errors": "cluster(day)"}
-    return design_of(formula, "multinomial", merge([file]), [file], **settings), file
+    settings = {"std_errors": "cluster(day)", **(order or {"reference_class": "on time"})}
+    return design_of("status ~ carrier*x", family, merge([file]), [file], **settings), file
 
 
 def smooth(folder: Path) -> tuple[Design, IngestedFile]:
@@ -304,11 +304,16 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
         yield f"classes {name}", {"same": fit_and_save(resuming, *of_classes, folder / name) == alone}
         journal.settle()
     yield "classes", {"files": sorted(alone), "recalled": recalled}
-    of_smooth = smooth(folder / "smooth")
-    ends = [
-        fit_and_save(each, *of_smooth, folder / name) for name, each in (("one", LocalExecutor()), ("two", executor))
-    ]
-    yield "smooth", {"same": ends[0] == ends[1]}
+    others = {
+        "smooth": smooth(folder / "smooth"),
+        "ordered": classes(folder / "ordered", "ordinal", class_order=["on time", "late", "cancelled"]),
+    }
+    for kind, rows in others.items():
+        ends = [
+            fit_and_save(each, *rows, folder / kind / name)
+            for name, each in (("one", LocalExecutor()), ("two", executor))
+        ]
+        yield kind, {"same": ends[0] == ends[1]}
 
     long = calls(12, steps=30_000)
     before = executor.sum(WAVES, long, {"w": W})

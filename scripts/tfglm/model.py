@@ -252,7 +252,7 @@ class Model:
         2          NaN  unseen level
         """
         if (self.is_network or self._design.equations) and (std_errors or interval is not None):
-            what = "a network" if self.is_network else "a multinomial regression"
+            what = "a network" if self.is_network else "a regression of classes"
             raise UserError(f"{self.name} is {what}, whose predictions have no standard errors")
         if self._design.absorbed and (std_errors or interval is not None):
             raise UserError(f"{self.name} has absorbed factors, so its predictions have no standard errors")

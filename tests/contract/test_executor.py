@@ -206,7 +206,7 @@ def test_classes_and_smooths_are_fitted_on_servers_as_in_one_process(cluster: tu
     assert {"fit.json", "fitted.data-00000-of-00001"} <= set(steps["classes"]["files"])
     fits = ("on servers", "resumed", "by the one that came back")
     assert [steps[f"classes {name}"]["same"] for name in fits] == [True, True, True]
-    assert steps["smooth"]["same"]
+    assert steps["smooth"]["same"] and steps["ordered"]["same"]
     recalled = steps["classes"]["recalled"]
     passes = len(recalled) // 2
     assert passes > 5 and recalled == [False] * passes + [True] * passes

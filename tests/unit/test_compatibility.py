@@ -31,6 +31,10 @@ EXAMPLES = {
     "`sgd`, `adagrad` or `adam`": {"solver": "adam"},
     "an online solver without `finish: newton`": {"solver": "adagrad"},
     "`multinomial`": {"family": "multinomial"},
+    "`multinomial` or `ordinal`": {"family": "multinomial"},
+    "`ordinal`": {"family": "ordinal", "class_order": ["a", "b", "c"]},
+    "a family other than `ordinal`": {"family": "poisson"},
+    "`class_order`": {"class_order": ["a", "b", "c"]},
     "a family other than `multinomial`": {"family": "poisson"},
     "a family other than `binomial` and `poisson`": {"family": "gamma"},
     "`tweedie`": {"family": "tweedie", "power": 1.5},
@@ -68,7 +72,7 @@ EXAMPLES = {
 }
 """Keys by which a model has a property, for each; `terms` are those of its formula, if they are not x and g."""
 
-RESPONSES = {"gaussian": "y", "binomial": "late", "multinomial": "status"}
+RESPONSES = {"gaussian": "y", "binomial": "late", "multinomial": "status", "ordinal": "status"}
 RESPONSES |= dict.fromkeys(["gamma", "inverse_gaussian", "tweedie"], "amount")
 """A column for each family; `count` for the others."""
 

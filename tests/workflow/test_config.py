@@ -363,7 +363,7 @@ def test_a_strategy_that_no_regression_has_is_refused_with_the_reason(strategy, 
         ),
         (
             {"family": "multinomial", "adjusted_means": "balanced"},
-            "adjusted_means: a multinomial regression averages over the `observed` rows only",
+            "adjusted_means: a regression of classes averages over the `observed` rows only",
         ),
         (
             {"family": "multinomial", "threshold": 0.4},

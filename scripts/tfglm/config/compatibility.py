@@ -71,6 +71,9 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`sgd`, `adagrad` or `adam`": lambda m: online(m) not in (None, "ftrl"),
     "an online solver without `finish: newton`": lambda m: not getattr(m, "is_exact", True),
     "`multinomial`": lambda m: m.family == "multinomial",
+    "`multinomial` or `ordinal`": lambda m: m.family in ("multinomial", "ordinal"),
+    "`ordinal`": lambda m: m.family == "ordinal",
+    "a family other than `ordinal`": lambda m: m.family != "ordinal",
     "a family other than `multinomial`": lambda m: m.family != "multinomial",
     "a family other than `binomial` and `poisson`": lambda m: m.family not in WITH_FIRTH,
     "`tweedie`": lambda m: m.family == "tweedie",
@@ -99,6 +102,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`export`": value_of("export"),
     "`offset`": value_of("offset"),
     "`reference_class`": lambda m: m.reference_class is not None,
+    "`class_order`": value_of("class_order"),
     "`threshold`": lambda m: "threshold" in m.model_fields_set,
     "`adjusted_means: balanced`": lambda m: getattr(m, "adjusted_means", "observed") == "balanced",
     "`adjusted_means`": lambda m: "adjusted_means" in m.model_fields_set,
@@ -126,13 +130,14 @@ class Conflict:
 
 
 SMOOTH = "smooth terms (`s()`)"
-PENALTY, ABSORB, ONLINE, CLASSES = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online solver", "`multinomial`"
+PENALTY, ABSORB, ONLINE = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online solver"
+CLASSES, MULTINOMIAL, ORDINAL = "`multinomial` or `ordinal`", "`multinomial`", "`ordinal`"
 FIRTH, SHAPE, RATIOS, PROFILE = "`firth`", "an estimated `theta` or `power`", "`tests: likelihood_ratio`", "`profile`"
 INEXACT, NOT_CLASSICAL = "an online solver without `finish: newton`", "`std_errors` other than `classical`"
 
 CONFLICTS = (
     # The family and its link.
-    Conflict("link", "`link`", CLASSES, "family multinomial has none to choose; remove the key"),
+    Conflict("link", "`link`", MULTINOMIAL, "family multinomial has none to choose; remove the key"),
     Conflict(
         SHAPE_KEY,
         SHAPE,
@@ -155,7 +160,13 @@ CONFLICTS = (
         "reference_class",
         "`reference_class`",
         "a family other than `multinomial`",
-        "family {model.family} has no classes; `reference` chooses the reference level of a term",
+        "family {model.family} has no classes to compare; `reference` chooses the reference level of a term",
+    ),
+    Conflict(
+        "class_order",
+        "`class_order`",
+        "a family other than `ordinal`",
+        "only family ordinal has an order of classes, not {model.family}; remove the key",
     ),
     # Penalties.
     Conflict(
@@ -235,7 +246,7 @@ CONFLICTS = (
                 "smooth terms s() cannot be beside absorbed factors; write these into the formula, or ns() for s()",
             ),
             (ONLINE, "only solver `newton` has smooth terms s(), not `{model.online_solver}`"),
-            (CLASSES, "a multinomial regression has no smooth terms s(); write ns() for s()"),
+            (CLASSES, "family {model.family} has no smooth terms s(); write ns() for s()"),
             (SHAPE, "smooth terms s() need a family whose shape is known; give `theta` or `power` a number"),
             ("`tweedie` or `inverse_gaussian`", "smooth terms s() are not for this family; use gamma, or ns() for s()"),
             ("`gamma` with `weights`", "smooth terms s() cannot be beside `weights` in this family; use `frequency`"),
@@ -352,29 +363,35 @@ CONFLICTS = (
         "pairwise_at", "`pairwise_at`", "no `pairwise`", "there is no factor to compare; name some under `pairwise`"
     ),
     # Responses of several classes.
-    Conflict("offset", "`offset`", CLASSES, "family multinomial has none; remove the key"),
+    Conflict("offset", "`offset`", CLASSES, "family {model.family} has none; remove the key"),
     Conflict(
         "std_errors",
         "`std_errors: quasi`, `HC2` or `HC3`",
         CLASSES,
-        "family multinomial has no `{model.std_errors}`, as a row has a variance for each class; use `HC0`, `HC1`, or "
+        "family {model.family} has no `{model.std_errors}`, as a row has a variance for each class; use `HC0`, `HC1`, or "
         "`cluster(column)`",
     ),
     Conflict(
         "solver",
         ONLINE,
         CLASSES,
-        "`{model.online_solver}` learns one linear predictor; use `newton`, or write the model under `networks`",
+        "`{model.online_solver}` learns one linear predictor without thresholds; use `newton`",
     ),
-    Conflict("tests", RATIOS, CLASSES, "a multinomial regression has Wald tests alone; remove the key"),
+    Conflict("tests", RATIOS, MULTINOMIAL, "a multinomial regression has Wald tests alone; remove the key"),
+    Conflict(
+        "l2",
+        ORDINAL,
+        PENALTY,
+        "family ordinal has no penalties; remove `l1`, `l2` and `path`, or use family multinomial, which has them",
+    ),
     Conflict(
         "adjusted_means",
         "`adjusted_means: balanced`",
         CLASSES,
-        "a multinomial regression averages over the `observed` rows only; remove the key",
+        "a regression of classes averages over the `observed` rows only; remove the key",
     ),
     *(
-        Conflict(key, f"`{key}`", CLASSES, "a multinomial regression has none; remove the key")
+        Conflict(key, f"`{key}`", CLASSES, "a regression of classes has none; remove the key")
         for key in ("leverage", "export", "profile")
     ),
     Conflict("threshold", "`threshold`", CLASSES, f"{NO_THRESHOLD}; remove the key"),

@@ -16,9 +16,18 @@ FamilyName = Literal[
     "negative_binomial",
     "tweedie",
     "multinomial",
+    "ordinal",
 ]
 RegressionFamily = Literal[
-    "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "tweedie", "multinomial"
+    "gaussian",
+    "binomial",
+    "poisson",
+    "gamma",
+    "inverse_gaussian",
+    "negative_binomial",
+    "tweedie",
+    "multinomial",
+    "ordinal",
 ]
 NetworkFamily = Literal["gaussian", "binomial", "poisson", "multinomial"]
 LinkName = Literal["identity", "log", "logit", "probit", "cloglog", "inverse", "1/mu^2"]
@@ -32,6 +41,7 @@ LINKS: dict[str, tuple[str, ...]] = {
     "negative_binomial": ("log",),
     "tweedie": ("log",),
     "multinomial": ("softmax",),
+    "ordinal": ("logit", "probit", "cloglog"),
 }
 """The links of each family, the default first."""
 
@@ -63,7 +73,7 @@ class LinkConfig(Section):
         default=None,
         description="How the mean follows from the linear predictor. `gaussian`: `identity` (the default) or `log`. `binomial`: "
         "`logit` (the default), `probit` or `cloglog`. `poisson`, `negative_binomial`, `tweedie`: `log`. `gamma`: `log` (the "
-        "default) or `inverse`. `inverse_gaussian`: `log` (the default) or `1/mu^2`.",
+        "default) or `inverse`. `inverse_gaussian`: `log` (the default) or `1/mu^2`. `ordinal`: as `binomial`.",
     )
     theta: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT] | Shape | None = Field(
         default=None,

@@ -142,6 +142,12 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         description="For `multinomial`: the class of the response that the others are compared with. Default: the "
         "first in sorted order.",
     )
+    class_order: list[Level] = Field(
+        default=[],
+        max_length=MOST_COLUMNS,
+        description="For `ordinal`: all classes of the response, the lowest first, as in `[low, medium, high]`. Default: the "
+        "order of numbers; text needs the key.",
+    )
     absorb: Names = Field(
         default=[],
         description="Columns whose levels each have a coefficient that is not reported, such as `[tailnum, "
@@ -179,6 +185,8 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     def _keys_that_go_together(self) -> "DesignConfig":
         families.check(self)
         compatibility.check(self)
+        if len(set(self.class_order)) < len(self.class_order):
+            raise ValueError("class_order: it has a class twice; name each class once")
         for term in self.unpenalised:
             if term in self.penalty_factors:
                 raise ValueError(f"penalty_factors: `{term}` is in `unpenalised` too; remove it from one")
@@ -201,6 +209,7 @@ PREDICTION_COLUMNS = (
         "geometric_ci_lower",
         "geometric_ci_upper",
         "predicted",
+        "expected",
     ),
     *("unseen", "remark"),
 )
@@ -299,7 +308,8 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
         "and `poisson` regression of counts with log link. `gamma` and `inverse_gaussian` are regression of amounts "
         "above 0 whose spread grows with their mean. `negative_binomial` is regression of counts that vary more "
         "than Poisson counts, and `tweedie` regression of amounts that are often exactly 0. `multinomial` is "
-        "logistic regression of a response with several classes, text or whole numbers. `link` chooses other links."
+        "logistic regression of a response with several classes, text or whole numbers, and `ordinal` regression of classes that "
+        "have an order. `link` chooses other links."
     )
     sweep: Sweep = Field(
         default={},
@@ -315,7 +325,7 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 
     @model_validator(mode="after")
     def _residuals_of_numbers(self) -> "ModelConfig":
-        if self.diagnostics and self.family == "multinomial":
+        if self.diagnostics and self.family in ("multinomial", "ordinal"):
             raise ValueError("diagnostics: a regression of classes has no residuals; remove the key")
         return self
 

@@ -15,7 +15,7 @@ from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, counted_levels, labels
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
-from tfglm.design.by_class import by_class
+from tfglm.design.by_class import by_class, in_order
 from tfglm.design.checks import (
     check_classes,
     check_dot,
@@ -25,6 +25,7 @@ from tfglm.design.checks import (
     check_response,
     check_rows,
     check_scores_size,
+    classes_in_order,
     multiplicity_problem,
 )
 from tfglm.design.clusters import ClustersOf, clusters_of
@@ -101,7 +102,8 @@ def build_design(
     if section == "networks":
         design = from_mean(design, dictionary)
     if section == "models" and design.classes:
-        design = by_class(design, settings.reference_class, where)
+        ordered = design.distribution.is_ordered
+        design = in_order(design, where) if ordered else by_class(design, settings.reference_class, where)
     if section == "models":
         design = replace(design, numeric=builder.apart(design))
         check_information_size(design, where)
@@ -140,6 +142,8 @@ class _DesignBuilder:
         if FAMILIES[settings.family].of_classes:
             check_classes(response, self.where)
             labels, rare = tuple(response.labels), tuple(response.rare)
+            if FAMILIES[settings.family].is_ordered:
+                labels = classes_in_order(response, settings.class_order, self.where)
             self.categorical[response.name] = Categorical(response.name, response.name, response.kind, labels, rare)
         else:
             check_response(response, settings, self.where)

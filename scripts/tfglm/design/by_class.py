@@ -1,13 +1,21 @@
-"""Repeat the terms of a multinomial regression for each class.
+"""Give the classes of a response their terms.
 
-Unpenalised terms are repeated for every class but the reference class. Penalised terms are repeated for every class, so
-that the fit does not depend on the choice of the reference class.
+In a multinomial regression, unpenalised terms are repeated for every class but the reference class. Penalised terms are
+repeated for every class, so that the fit does not depend on the choice of the reference class.
+
+In an ordinal regression all classes share the terms. The fit has the thresholds zeta_k as the distances zeta_k - zeta_0 from
+the first one, and -zeta_0 as the intercept, so that centres and reference levels change the intercept alone. Tables have the
+thresholds (`thresholds`).
 """
 
 from dataclasses import replace
 
+import numpy as np
+import scipy.sparse
+
 from tfglm.design.design import Design
 from tfglm.design.references import levels_in_words
+from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError
 
 
@@ -46,3 +54,29 @@ def by_class(design: Design, reference: str | None, where: str) -> Design:
         if label != against or term.name not in compared
     )
     return replace(design, terms=terms, class_labels=labels, reference_class=against)
+
+
+def in_order(design: Design, where: str) -> Design:
+    """Add the thresholds between ordered classes to a design with the terms of one linear predictor.
+
+    Raises UserError, which names the section `where` of the config, without an intercept.
+    """
+    assert design.classes
+    if design.intercept is None:
+        raise UserError(
+            f"{where}.formula: a regression of ordered classes has a threshold between each two of them, which an intercept is "
+            "part of; remove `- 1` or `0 +`"
+        )
+    labels = design.classes.levels
+    distances = tuple(Term(f"{label}: {INTERCEPT}", equation=label) for label in labels[1:-1])
+    intercept, *terms = design.terms
+    return replace(design, terms=(intercept, *distances, *terms), class_labels=labels)
+
+
+def thresholds(design: Design) -> scipy.sparse.csr_array:
+    """Return the matrix that converts coefficients with an intercept and distances to those with thresholds, [p, p]."""
+    change = scipy.sparse.eye_array(design.size, format="lil")
+    if design.is_ordered:
+        places = [design.slices[term.name].start for term in design.terms if term.base == INTERCEPT]
+        change[places, np.full(len(places), design.intercept)] = -1.0
+    return change.tocsr()

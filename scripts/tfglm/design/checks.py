@@ -63,6 +63,34 @@ def check_classes(column: Column, where: str) -> None:
         )
 
 
+def classes_in_order(column: Column, order: Sequence[str], where: str) -> tuple[str, ...]:
+    """The values of a response from the lowest class to the highest: in the `order` of the config, or that of numbers. Raises
+    UserError if this is not the order of all classes in the training rows."""
+    name = f"the response `{column.name}`"
+    if column.rare:
+        raise UserError(
+            f"{where}: {name} has rare values that data.rare merges, which have no place in an order of classes; take it out of "
+            "data.rare, or derive a coarser column under data.derive"
+        )
+    if not order:
+        return tuple(column.labels)
+    unknown = [label for label in order if label not in column.labels]
+    left = [label for label in column.labels if label not in order]
+    if unknown or left:
+        lacks = f"{name} has no class {listed_in_words(unknown)} in the training rows" if unknown else ""
+        misses = (
+            f"{listed_in_words(left)} of {name} {'have' if len(left) > 1 else 'has'} no place in it" if left else ""
+        )
+        raise UserError(
+            f"{where}.class_order: {'; '.join(filter(None, [lacks, misses]))}\n  name each class once, the lowest first"
+        )
+    return tuple(order)
+
+
+def listed_in_words(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def check_dot(columns: Sequence[Column], where: str) -> None:
     """Raise UserError if one of the columns that `.` stands for is a factor with too many levels to have been meant."""
     for column in columns:

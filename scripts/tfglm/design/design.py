@@ -18,7 +18,7 @@ import numpy as np
 from tfglm import digests
 from tfglm.config import PathConfig
 from tfglm.design.factors import Categorical, ClusterIntersections, Clusters, Folds, Numeric
-from tfglm.design.terms import INTERCEPT, Part, Smooth, Term
+from tfglm.design.terms import INTERCEPT, THRESHOLD, Part, Smooth, Term
 from tfglm.families import Family, family_of
 from tfglm.families.gaussian import Gaussian
 
@@ -74,7 +74,7 @@ class Design:
     power: float | None = None
     """The power of a Tweedie distribution; None if the fit is to estimate it."""
     class_labels: tuple[str, ...] = ()
-    """All classes of a multinomial response; each is compared with the `reference_class`."""
+    """All classes of a response: of a multinomial one each is compared with the `reference_class`, ordinal ones are in order."""
     reference_class: str | None = None
     origin: float = 0.0
     """The number that passes subtract from the response (solvers.origin)."""
@@ -135,9 +135,21 @@ class Design:
 
     @cached_property
     def equations(self) -> tuple[str, ...]:
-        """The classes that have a linear predictor each; none if there is but one."""
+        """The classes that have a linear predictor each; none if there is but one. Of ordered classes, those below a threshold of
+        their own, and '' for the linear predictor that all have (design.by_class)."""
         named = {term.equation for term in self.terms}
-        return tuple(label for label in self.class_labels if label in named)
+        shared = ("",) if self.is_ordered else ()
+        return tuple(label for label in (*self.class_labels, *shared) if label in named)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the response has ordered classes."""
+        return self.distribution.is_ordered and bool(self.class_labels)
+
+    @property
+    def compares_classes(self) -> bool:
+        """Whether classes have coefficients of their own."""
+        return bool(self.equations) and not self.is_ordered
 
     @cached_property
     def groupings(self) -> tuple[tuple[str, ...], ...]:
@@ -364,8 +376,13 @@ class Design:
         return {term: vector[where] for term, where in self.slices.items()}
 
     def coefficients(self) -> Iterator[tuple[str, str]]:
-        """Term and level ('' for a term without levels) of each coefficient, in order."""
+        """Term and level ('' for a term without levels) of each coefficient, in order. The constants of a regression of ordered
+        classes are those of its thresholds (design.by_class)."""
         for part in self.parts:
+            if self.is_ordered and part.term.base == INTERCEPT:
+                first = self.class_labels.index(part.term.equation) if part.term.equation else 0
+                yield THRESHOLD, "|".join(self.class_labels[first : first + 2])
+                continue
             names = [self.categorical_by_name[name].levels for name in part.grouping]
             numbers = [str(number + 1) for name, number in part.multiplier if self.numeric_by_name[name].width > 1]
             for group in self.levels(part.grouping).tolist():

@@ -19,7 +19,7 @@ from tfglm.design.kinds import (
     check_tables,
 )
 from tfglm.design.penalties import penalty_factors
-from tfglm.design.terms import INTERCEPT
+from tfglm.design.terms import INTERCEPT, THRESHOLD
 from tfglm.errors import Problems, UserError
 from tfglm.families import FAMILIES
 
@@ -60,7 +60,8 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
                 check_absorbed(place, model.absorb, named)
                 check_not_smooth(place, formula, named)
                 with problems.collected():
-                    check_names(place, formula, kinds, model.reference, combinations, bool(model.absorb))
+                    constants = constants_of(model, formula)
+                    check_names(place, formula, kinds, model.reference, combinations, constants)
                 with problems.collected():
                     check_compared(place, formula, kinds, model.pairwise)
         for message in problems.messages:
@@ -72,6 +73,13 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
     return ModelProblems(messages, frozenset(unparsed))
 
 
+def constants_of(model: ModelConfig, formula: ParsedFormula) -> dict[str, bool]:
+    """The terms that are in no formula, and whether they have levels. With absorbed factors there is no intercept."""
+    if not formula.intercept or model.absorb:
+        return {}
+    return {THRESHOLD: True} if FAMILIES[model.family].is_ordered else {INTERCEPT: False}
+
+
 def combinations_of(model: ModelConfig, formula: ParsedFormula) -> dict[str, Mapping[str, float]]:
     """The coefficients that contrasts, hypotheses and profiles name, by where."""
     rows: dict[str, Mapping[str, float]] = {f"contrasts.{name}": row for name, row in model.contrasts.items()}
@@ -79,7 +87,8 @@ def combinations_of(model: ModelConfig, formula: ParsedFormula) -> dict[str, Map
     for name, hypothesis in model.hypotheses.items():
         for place, row in enumerate(hypothesis, 1):
             rows[f"hypotheses.{name}.{place}"] = {key: weight for key, weight in row.items() if key != EQUALS}
-    if not FAMILIES[model.family].of_classes:
+    family = FAMILIES[model.family]
+    if not family.of_classes or family.is_ordered:
         return rows
     terms = {*(term.name for term in formula.terms), INTERCEPT}
     return {where: {without_class(key, terms): weight for key, weight in row.items()} for where, row in rows.items()}

@@ -87,6 +87,12 @@ def check_response(
             f"{where}: the response `{name}` is text; derive a number from it under data.derive, as in "
             f"`derive: {{event: {name} = 'yes'}}`, or give its column the type integer or number in the layout"
         )
+    is_ordered = FAMILIES[settings.family].is_ordered
+    if kinds.get(name) == "text" and is_ordered and isinstance(settings, DesignConfig) and not settings.class_order:
+        raise UserError(
+            f"{where}: the response `{name}` is text, whose classes have no order of their own; write all of them under "
+            "`class_order`, the lowest first"
+        )
     if kinds.get(name) == "number" and of_classes:
         raise UserError(
             f"{where}: the response `{name}` is a number, and classes are text or whole numbers; derive one under "
@@ -215,10 +221,10 @@ def check_names(
     kinds: Mapping[str, Kind | None],
     reference: Mapping[str, str],
     combinations: Mapping[str, Mapping[str, float]],
-    has_absorbed: bool = False,
+    constants: Mapping[str, bool],
 ) -> None:
     """Raise UserError for terms of reference levels, contrasts and hypotheses that the formula has not. Their levels are not
-    known before the rows are. With absorbed factors there is no intercept."""
+    known before the rows are. `constants` are terms beside those of the formula, and whether they have levels."""
     problems = Problems()
     factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
     categorical = [name for name, levels in factors.items() if levels is not False]
@@ -239,9 +245,7 @@ def check_names(
                 f"{where}.reference: `{name}` {what}{nearest(name, [other for other in categorical if other != name])}\n"
                 f"  {listed('there are', categorical)}"
             )
-    terms = {term.name: has_levels(term.factors, kinds) for term in formula.terms}
-    if formula.intercept and not has_absorbed:
-        terms["Intercept"] = False
+    terms = {**{term.name: has_levels(term.factors, kinds) for term in formula.terms}, **constants}
     for place, weights in combinations.items():
         for coefficient in weights:
             with problems.collected():

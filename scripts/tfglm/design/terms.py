@@ -6,6 +6,9 @@ import numpy as np
 
 INTERCEPT = "Intercept"
 
+THRESHOLD = "(Threshold)"
+"""The name of the thresholds between ordered classes in all tables; no column can have it."""
+
 
 def without_class(term: str) -> str:
     """A term without the class that a multinomial table names before it: `C(month)` of `JFK: C(month)`."""

@@ -1,13 +1,14 @@
-"""Averages over rows, as in engine.averages, of the probability of each class of a multinomial regression.
+"""Averages over rows, as in engine.averages, of the probability of each class of a regression of classes.
 
-Let p_c be the probability of class c, and d_ck be 1 if c is k and else 0. Let x_k' be the row of the design matrix of
-equation k, with linear predictor x_k'b_k (0 for the reference class):
+In a multinomial regression, let p_c be the probability of class c, and d_ck be 1 if c is k and else 0. Let x_k' be the row
+of the design matrix of equation k, with linear predictor x_k'b_k (0 for the reference class):
 
 - of a factor, for each level l: F_lc = sum m p_c / M and dF_lc/db_k = sum m p_c (d_ck - p_k) x_k / M, all at x_kl;
 - of a number z, with s_k = (dx_k/dz)'b_k and s = sum over k of p_k s_k: F_c = sum m p_c (s_c - s) / M and
   dF_c/db_k = sum m p_c (((d_ck - p_k)(s_c - s) - p_k (s_k - s)) x_k + (d_ck - p_k) dx_k/dz) / M.
 
-The reference class has the rest: probabilities add up to 1, and their derivatives to 0.
+The reference class has the rest: probabilities add up to 1, and their derivatives to 0. Of ordered classes, the first has
+the rest.
 """
 
 from functools import cached_property
@@ -20,16 +21,27 @@ from tfglm.design.factors import Categorical
 from tfglm.engine import kernels
 from tfglm.engine.averaged import AveragesByLevel, AverageSlope
 from tfglm.engine.averages import CELLS_AT_ONCE, AveragedBlock, LevelMeans, MeanSlope
+from tfglm.engine.classes import distances
+from tfglm.families import Family
+from tfglm.families.ordinal import Cumulative, Ordinal
+
+SHARED = -1
+"""The number of the linear predictor that all ordered classes share."""
 
 
 def parts_of_equations(design: Design) -> dict[int, list[int]]:
     """Return the numbers of the parts of each equation, by the number of its class."""
     return {
-        design.class_labels.index(equation): [
+        design.class_labels.index(equation) if equation else SHARED: [
             number for number, part in enumerate(design.parts) if part.term.equation == equation
         ]
         for equation in design.equations
     }
+
+
+def classes_of_sums(design: Design) -> list[int]:
+    """The numbers of the classes that are summed over rows: all but one."""
+    return list(range(1, len(design.class_labels))) if design.is_ordered else list(parts_of_equations(design))
 
 
 class ClassMeans(LevelMeans):
@@ -42,7 +54,7 @@ class ClassMeans(LevelMeans):
         self._of_equations, self._classes = parts_of_equations(design), len(design.class_labels)
         self._totals = np.zeros((self._classes, self._levels))
         empty = self._derivative
-        self._derivatives = {number: [np.zeros_like(sums) for sums in empty] for number in self._of_equations}
+        self._derivatives = {number: [np.zeros_like(sums) for sums in empty] for number in classes_of_sums(design)}
 
     def add(self, block: AveragedBlock) -> None:
         self._weight += float(block.weight.sum())
@@ -104,8 +116,8 @@ class ClassSlopes(MeanSlope):
     def __init__(self, design: Design, column: str, coefficients: np.ndarray):
         super().__init__(design, column, coefficients)
         self._of_equations, self._classes = parts_of_equations(design), len(design.class_labels)
-        self._totals = dict.fromkeys(self._of_equations, 0.0)
-        self._derivatives = {number: np.zeros(design.size) for number in self._of_equations}
+        self._totals = dict.fromkeys(classes_of_sums(design), 0.0)
+        self._derivatives = {number: np.zeros(design.size) for number in self._totals}
 
     def add(self, block: AveragedBlock) -> None:
         by_multiplier = self._slopes(block)
@@ -137,3 +149,64 @@ class ClassSlopes(MeanSlope):
             return AverageSlope(self._totals[number] / self._weight, self._derivatives[number] / self._weight)
         derivative = -sum(self._derivatives.values(), np.zeros(()))
         return AverageSlope(-sum(self._totals.values()) / self._weight, derivative / self._weight)
+
+
+class OrderedMeans(ClassMeans):
+    """The mean probability of each ordered class with a factor at each of its levels in all rows.
+
+    With p_c = F(v_c) - F(v_c-1) and v_k = zeta_k - eta, the derivative of p_c is F'(v_c-1) - F'(v_c) by eta, F'(v_c) by zeta_c,
+    and -F'(v_c-1) by zeta_c-1.
+    """
+
+    def _add_rows(
+        self, block: AveragedBlock, groups: list[np.ndarray], rest: dict[int, np.ndarray], some: slice
+    ) -> None:
+        shared, weight = np.repeat(rest[SHARED][some, None], self._levels, axis=1), block.weight[some]
+        for number in self._tables:
+            kernels.add_levels(shared, self._tables[number], groups[number][some], block.number(number)[some])
+        eta = distances(self._design, self._finite) - shared[:, :, None]
+        self._totals += np.einsum("i,ilc->cl", weight, self._family.mean(eta))
+        density = weight[:, None, None] * cumulative_of(self._family).density(eta)
+        for of_class, sums in self._derivatives.items():
+            above, below = density[:, :, of_class], density[:, :, of_class - 1]
+            for equation, own in self._of_equations.items():
+                slope = slope_by(equation, of_class, above, below)
+                for number in own:
+                    kernels.add_by_level(sums[number], groups[number][some], block.number(number)[some], slope)
+
+
+class OrderedSlopes(ClassSlopes):
+    """The mean of the derivative of the probability of each ordered class by a column of numbers: with s = d eta / dz, that of
+    class c is (F'(v_c-1) - F'(v_c)) s."""
+
+    def add(self, block: AveragedBlock) -> None:
+        by_multiplier = self._slopes(block)
+        self._weight += float(block.weight.sum())
+        own = self._of_equations[SHARED]
+        shared, change = (
+            block.linear_predictor(self._coefficients, self._parts[own]),
+            self._change(block, by_multiplier, own),
+        )
+        eta = distances(self._design, self._coefficients) - shared[:, None]
+        cumulative = cumulative_of(self._family)
+        density = block.weight[:, None] * cumulative.density(eta)
+        bend = (block.weight * change)[:, None] * cumulative.density_slope(eta)
+        for of_class, derivative in self._derivatives.items():
+            first = density[:, of_class - 1] - density[:, of_class]
+            self._totals[of_class] += float(first @ change)
+            for equation, parts in self._of_equations.items():
+                second = -slope_by(equation, of_class, bend[:, of_class], bend[:, of_class - 1])
+                by_column = first if equation == SHARED else np.zeros_like(first)
+                self._add_derivative(block, derivative, parts, by_column, second, by_multiplier)
+
+
+def slope_by(equation: int, of_class: int, above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """The derivative of F(v_c) - F(v_c-1) by the predictor of an equation, from those of F at v_c and v_c-1."""
+    if equation == SHARED:
+        return below - above
+    return above * (of_class == equation) - below * (of_class - 1 == equation)
+
+
+def cumulative_of(family: Family) -> Cumulative:
+    assert isinstance(family, Ordinal)
+    return family.cumulative

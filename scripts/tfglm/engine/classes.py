@@ -1,12 +1,14 @@
-"""Rows of a multinomial regression: a linear predictor for each, 0 for the reference class, and what a row contributes to the
-likelihood (families.multinomial)."""
+"""Rows of a regression of classes, and what a row contributes to the likelihood: a linear predictor for each class, 0 for the
+reference class (families.multinomial), or one with thresholds (families.ordinal)."""
 
 from functools import cached_property
 from itertools import combinations_with_replacement
 
 import numpy as np
 
+from tfglm.design.design import Design
 from tfglm.engine.evaluated import Evaluated, Values
+from tfglm.families.ordinal import Interval, Ordinal
 
 
 class EvaluatedClasses(Evaluated):
@@ -94,3 +96,60 @@ class EvaluatedClasses(Evaluated):
 
     def _by_equation(self, values: list[np.ndarray]) -> Values:
         return {f"residual_{k}": value for k, value in enumerate(values)}
+
+
+class EvaluatedOrdered(EvaluatedClasses):
+    """Each class k has the predictor zeta_k - eta, infinite for the last class. With the first threshold in the intercept, these
+    are zeta_k - zeta_0 less the linear predictor that all classes share (design.by_class)."""
+
+    @cached_property
+    def eta(self) -> np.ndarray:
+        """zeta_k - eta, [rows, classes]."""
+        design, parts = self._design, self._parts
+        own = [k for k, part in enumerate(design.parts) if not part.term.equation]
+        shared = self.rows.without_offset(self.coefficients, parts[own], self.numbers)
+        return -shared[:, None] + distances(design, self.coefficients)
+
+    @cached_property
+    def _interval(self) -> Interval:
+        """The loss by the two thresholds around the class of a row, times its weight; 0 for rows that take no part."""
+        rows, distribution = self.rows, self._design.distribution
+        assert isinstance(distribution, Ordinal)
+        takes_part = rows.weight > 0
+        of_rows = distribution.interval_of(self.eta, np.where(takes_part, rows.y, 0.0))
+        return Interval(*(np.where(takes_part, values, 0.0) * rows.weight for values in of_rows))
+
+    @cached_property
+    def _sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each equation, how it moves the upper and the lower threshold of the class of a row, [rows] each."""
+        labels, y = self._design.class_labels, self.rows.y
+        numbers = [labels.index(equation) for equation in self._design.equations if equation]
+        moved = [((y == number).astype(float), (y == number + 1).astype(float)) for number in numbers]
+        return [*moved, (np.full(len(y), -1.0), np.full(len(y), -1.0))]
+
+    @property
+    def contributions(self) -> Values:
+        loss = float(self._interval.loss.sum())
+        return {"loss": loss, "pearson": 0.0, **self._by_equation(self._scores_by_equation)}
+
+    @cached_property
+    def _scores_by_equation(self) -> list[np.ndarray]:
+        interval = self._interval
+        return [upper * interval.upper + lower * interval.lower for upper, lower in self._sides]
+
+    @property
+    def weights(self) -> Values:
+        """The second derivative of the loss by the predictors of equations k and l, times the weight of the row."""
+        of, sides = self._interval, self._sides
+        return {
+            f"weight_{k}_{m}": sides[k][0] * sides[m][0] * of.upper_upper
+            + sides[k][1] * sides[m][1] * of.lower_lower
+            + (sides[k][0] * sides[m][1] + sides[k][1] * sides[m][0]) * of.upper_lower
+            for k, m in self._pairs
+        }
+
+
+def distances(design: Design, coefficients: np.ndarray) -> np.ndarray:
+    """The distances zeta_k - zeta_0 from the first threshold, infinite for the last class, [classes]."""
+    further = [coefficients[part.where.start] for part in design.parts if part.term.equation]
+    return np.array([0.0, *further, np.inf])

@@ -18,7 +18,7 @@ from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine.blocks import AT_ONCE, Signature
-from tfglm.engine.classes import EvaluatedClasses
+from tfglm.engine.classes import EvaluatedClasses, EvaluatedOrdered
 from tfglm.engine.evaluated import Evaluated, Values
 from tfglm.engine.leverage import TOO_NEAR
 from tfglm.engine.parts import derivative, equation_of, looked_up_parts, nesting, numbers_of, pairs, sum_layout
@@ -134,7 +134,7 @@ class Passes:
     arguments. The list below names the sums of each pass. Here m is the weight of a row, s and t number the parts without
     groups, and k and j the parts with groups.
 
-    In a multinomial regression, residuals and weights belong to the linear predictor of each part. `counts` also has the
+    In a regression of classes, residuals and weights belong to the linear predictor of each part. `counts` also has the
     weights of each class c, `class_c`, and by group, `class_c_k`; `predictions` has `eta` [rows, classes].
 
     - `counts`: `rows`, `weight_sum`, `response` (m * y), `squares` (m * y^2, for `Family.is_movable`), `saturated`, `base`,
@@ -175,7 +175,8 @@ class Passes:
     def __init__(self, design: Design, signature: Signature):
         self.design, self.signature = design, signature
         self.family = design.distribution
-        self._evaluated = EvaluatedClasses if design.equations else Evaluated
+        of_classes = EvaluatedOrdered if design.is_ordered else EvaluatedClasses
+        self._evaluated = of_classes if design.equations else Evaluated
         self.single = [k for k, part in enumerate(design.parts) if not part.grouping]
         self.grouped = [k for k, part in enumerate(design.parts) if part.grouping]
         self.multipliers, self.parts = looked_up_parts(design)

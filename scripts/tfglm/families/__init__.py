@@ -16,6 +16,7 @@ from tfglm.families.gaussian_log import GaussianLog
 from tfglm.families.inverse_gaussian import InverseGaussian
 from tfglm.families.multinomial import Multinomial
 from tfglm.families.negative_binomial import NegativeBinomial
+from tfglm.families.ordinal import Ordinal
 from tfglm.families.poisson import Poisson
 from tfglm.families.tweedie import Tweedie
 
@@ -49,6 +50,7 @@ LINKS: dict[str, dict[str, Callable[..., Family]]] = {
     "negative_binomial": {"log": NegativeBinomial},
     "tweedie": {"log": Tweedie},
     "multinomial": {"softmax": Multinomial},
+    "ordinal": {link: partial(Ordinal, link) for link in ("logit", "probit", "cloglog")},
 }
 """The classes of the families, by the config's names of family and link, the default link first."""
 

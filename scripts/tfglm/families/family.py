@@ -100,7 +100,9 @@ class Family(ABC):
     counts_events: ClassVar[bool] = False
     """Whether the response is a share of events: a row may have trials, and of a row with one trial the loss is 0 at best."""
     of_classes: ClassVar[bool] = False
-    """Whether the response is one of several classes, each with a linear predictor of its own."""
+    """Whether the response is one of several classes."""
+    is_ordered: ClassVar[bool] = False
+    """Whether the classes have an order, and thresholds on one linear predictor."""
     incidental_bias: ClassVar[bool] = False
     """Whether many levels with few rows each bias the other coefficients (incidental parameters: Neyman & Scott 1948)."""
 

@@ -1,6 +1,7 @@
-"""The effects of a regression of classes in sentences: for each class those of one response."""
+"""The effects of a regression of classes in sentences: for each class those of one response, or those on the odds of a
+higher class."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -21,8 +22,15 @@ def effect_and_ratio(fit: Mapping, effect: str, ratio: str | None) -> tuple[str,
     return ("coefficient", None) if is_symmetric(fit) else (effect, ratio)
 
 
+def compares_classes(fit: Mapping) -> bool:
+    """Whether classes have coefficients of their own, from fit.json."""
+    return bool(fit.get("classes")) and not fit.get("ordered")
+
+
 def classes_compared(fit: Mapping, words: Words) -> str:
-    """Say what the coefficients of a class are compared with, from fit.json."""
+    """Say what the coefficients of a class are compared with, or the order of the classes, from fit.json."""
+    if fit.get("ordered"):
+        return f"classes in the order {', '.join(words.level(response_of(fit), label) for label in fit['classes'])}"
     reference = words.level(response_of(fit), fit["reference_class"])
     if is_symmetric(fit):
         return f"each class with penalised coefficients of its own, others against {reference}"
@@ -73,6 +81,21 @@ def tell_by_class(
         )
         told += [replace(each, term=f"{name}: {each.term}") for each in tell(rows, of_class)]
     return told
+
+
+def tell_of_order(
+    table: pd.DataFrame, averages: pd.DataFrame, model: ModelFacts, response: str, classes: Sequence[str]
+) -> list[TermSentences]:
+    """Return the sentences about ordered `classes`, of which the last is the highest; the other parameters are those of
+    `tell_by_class`."""
+    highest = classes[-1]
+    of_order = replace(
+        model,
+        response=f"a higher class of {model.response}",
+        event=model.words.level(response, highest),
+        slopes=slopes(averages[averages["class"] == highest]) if len(averages) else {},
+    )
+    return tell(table, of_order)
 
 
 def terms_of_class(terms: Iterable[str], label: str) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tfglm.design.terms import THRESHOLD
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
 from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain
@@ -24,8 +25,8 @@ CURVED = re.compile(r"\b(?:bs|ns|cc|poly)\(|\bs\((?!\w+, bs=re\))")
 CODED = re.compile(r",\s*(?:contr\.(?!treatment\b)\w+|Sum|Helmert|Poly|Diff)\b")
 """Parts of the name of a term whose coefficients belong to the columns of a coding, not to levels."""
 
-INTERCEPTS = r"(?:.*: )?Intercept"
-"""Names of terms that are intercepts, of a class too."""
+INTERCEPTS = rf"(?:.*: )?Intercept|{re.escape(THRESHOLD)}"
+"""Names of terms that are intercepts, of a class too, or thresholds between classes."""
 
 NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 

@@ -15,7 +15,14 @@ from tfglm.config.models import columns_of
 from tfglm.families import family_of_fit
 from tfglm.report import quality, sentences
 from tfglm.report.circumstances import circumstances
-from tfglm.report.class_effects import classes_compared, effect_and_ratio, tell_by_class, with_labels_of_classes
+from tfglm.report.class_effects import (
+    classes_compared,
+    compares_classes,
+    effect_and_ratio,
+    tell_by_class,
+    tell_of_order,
+    with_labels_of_classes,
+)
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
 from tfglm.report.layer_graph import layer_graph
 from tfglm.report.pages import TEXTS, p_value, read_table, render
@@ -132,7 +139,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         return known | network_content(fit)
     table = read_table(folder / "coefficients.csv", folder / "fit.json")
     effects = effects_of(fit, folder, about, table)
-    labelled = with_labels_of_classes(table, response, about.words) if fit.get("classes") else table
+    labelled = with_labels_of_classes(table, response, about.words) if compares_classes(fit) else table
     tests, notes = joint_tests(folder / "terms.csv", folder / "fit.json", about.words)
     logarithm = logarithm_of(fit["formula"], fit["family"], fit.get("link"))
     measure, ratio = effect_and_ratio(fit, family_of_fit(fit).effect, family_of_fit(fit).ratio)
@@ -182,8 +189,10 @@ def effects_of(fit: dict, folder: Path, about: About, table: pd.DataFrame) -> li
     )
     if not fit.get("classes"):
         return sentences.tell(table, sentence_facts(fit, about, averages))
-    by_class = csv_files.read(folder / "coefficients.csv", folder / "fit.json", TEXTS)
     facts = sentence_facts(fit, about, averages)
+    if fit.get("ordered"):
+        return tell_of_order(table, averages, facts, response_of(fit), fit["classes"])
+    by_class = csv_files.read(folder / "coefficients.csv", folder / "fit.json", TEXTS)
     return tell_by_class(by_class, averages, facts, response_of(fit), fit["reference_class"])
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from tfglm import digests
 from tfglm.config import ResultsConfig
 from tfglm.families import family_of_fit
-from tfglm.report.class_effects import classes_compared, effect_and_ratio
+from tfglm.report.class_effects import classes_compared, compares_classes, effect_and_ratio
 from tfglm.report.coefficient_rows import CODED
 from tfglm.report.coefficients import sheet
 from tfglm.report.confusion import confusion_plot
@@ -126,9 +126,10 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
 def shapes(results: ModelResults) -> list[str]:
     """The shapes of the curves, in sentences; none for classes and for a penalised fit."""
     fit = results.fit
-    if not results.has_curves or fit.get("classes") or "std_error" not in results.effects:
+    if not results.has_curves or compares_classes(fit) or "std_error" not in results.effects:
         return []
     family, response = family_of_fit(fit), results.words.column(response_of(fit))
+    response = f"a higher class of {response}" if fit.get("ordered") else response
     if family.ratio:
         what = family.ratio.removesuffix("_ratio")
         return shapes_in_words(results.effects, f"the {what} of {response}", what == "odds", results.words)

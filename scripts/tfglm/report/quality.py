@@ -64,6 +64,12 @@ def in_units(unit: str | None) -> str:
     return f" {unit}" if unit else ""
 
 
+def ranked(metrics: Mapping) -> str:
+    """The ranked probability score, which ordered classes have."""
+    score = metrics.get("ranked_probability_score")
+    return "" if score is None else f", ranked probability score {four_digits(score)}"
+
+
 def accuracy(metrics: Mapping, alone: float, always: str) -> QualityMeasure:
     shares = metrics["accuracy"], alone
     return QualityMeasure("accuracy", f"{100 * shares[0]:.1f} %", f"{100 * alone:.1f} %", always, shares)
@@ -105,7 +111,7 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
     if "confusion" in metrics:
         return text + (
             f"it predicts the class of {100 * metrics['accuracy']:.1f} % (the most frequent class alone has "
-            f"{100 * metrics['null_accuracy']:.1f} %); log loss {four_digits(metrics['log_loss'])}."
+            f"{100 * metrics['null_accuracy']:.1f} %); log loss {four_digits(metrics['log_loss'])}{ranked(metrics)}."
         )
     mean, response = metrics["mean_prediction"], metrics["mean_response"]
     if metrics.get("auc") is not None:

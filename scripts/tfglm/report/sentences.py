@@ -13,6 +13,7 @@ import pandas as pd
 
 from tfglm.config.responses import Logarithm
 from tfglm.data.kinds import RARE
+from tfglm.design.terms import INTERCEPT, THRESHOLD
 from tfglm.report.words import PERCENT, Words, logged, plain, two_digits
 
 PLAIN = re.compile(r"\w+|C\(\w+\)")
@@ -107,7 +108,7 @@ def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
     """
     if "p_value" not in table or table["p_value"].isna().all():
         return []
-    terms = [str(term) for term in table["term"].unique() if term != "Intercept"]
+    terms = [str(term) for term in table["term"].unique() if term not in (INTERCEPT, THRESHOLD)]
     told: list[TermSentences] = []
     on_average: set[str] = set()
     for term in terms:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
+from tfglm.families import Family
 from tfglm.families.multinomial import Multinomial
 from tfglm.results.measures import whole
 from tfglm.results.predict import Scored, score, tables
@@ -17,15 +18,17 @@ from tfglm.solvers.fitted import Fitted
 FAMILY = Multinomial()
 
 
-def predicted(scored: Scored, classes: Sequence[str]) -> dict[str, pa.Array]:
+def predicted(scored: Scored, classes: Sequence[str], family: Family = FAMILY) -> dict[str, pa.Array]:
     """The columns of predictions: `predicted`, the class with the largest probability, and `probability[<class>]` of each;
-    missing where a row has no prediction."""
+    missing where a row has no prediction. Ordered classes have the `expected` class too, the mean of `values_of` them."""
     known = scored.rows["flag"] >= 0
     probabilities = np.full((len(known), len(classes)), np.nan)
-    probabilities[known] = FAMILY.mean(scored.rows["eta"][known].reshape(-1, len(classes)))
+    probabilities[known] = family.mean(scored.rows["eta"][known].reshape(-1, len(classes)))
+    expected = probabilities @ values_of(classes) if family.is_ordered else None
     largest = pa.array(probabilities.argmax(axis=1), mask=~known)
     return {
         "predicted": pa.array(classes, pa.string()).take(largest),
+        **({"expected": pa.array(expected, from_pandas=True)} if expected is not None else {}),
         **{
             f"probability[{name}]": pa.array(of_class, from_pandas=True)
             for name, of_class in zip(classes, probabilities.T, strict=True)
@@ -40,29 +43,46 @@ def predictions(
     of `predicted`, which have no standard errors."""
     covariates = design.to_predict
     scored = score(Workload(covariates, [file], "predict", unseen=unseen), fitted)
-    return tables(covariates, file, identity, scored, lambda rows: predicted(rows, design.class_labels))
+    family = design.distribution
+    return tables(covariates, file, identity, scored, lambda rows: predicted(rows, design.class_labels, family))
+
+
+def values_of(classes: Sequence[str]) -> np.ndarray:
+    """The numbers that ordered classes stand for, [classes]: themselves if they are whole numbers, else 1, 2, ..."""
+    if all(name.removeprefix("-").isdecimal() for name in classes):
+        return np.array([float(name) for name in classes])
+    return np.arange(1.0, len(classes) + 1)
 
 
 class ClassTally:
     """The sums that determine the metrics of some rows; `confusion` [true classes, predicted classes] has sums of weights."""
 
-    def __init__(self, classes: Sequence[str]) -> None:
-        self.classes, self.rows = classes, 0
+    def __init__(self, classes: Sequence[str], family: Family = FAMILY) -> None:
+        self.classes, self.rows, self._family = classes, 0, family
         self.confusion = np.zeros((len(classes), len(classes)))
-        self.log_loss = 0.0
+        self.log_loss = self.ranked = 0.0
 
     def add(self, rows: Mapping[str, np.ndarray]) -> None:
         """Rows with `eta` [rows, classes], `response`, the number of the class, and `weight`."""
         eta, response, weight = rows["eta"].reshape(-1, len(self.classes)), rows["response"], rows["weight"]
         self.rows += len(response)
-        self.log_loss += float(weight @ FAMILY.loss(eta, response))
-        np.add.at(self.confusion, (response.astype(int), eta.argmax(axis=1)), weight)
+        self.log_loss += float(weight @ self._family.loss(eta, response))
+        if not self._family.is_ordered:
+            np.add.at(self.confusion, (response.astype(int), eta.argmax(axis=1)), weight)
+            return
+        probabilities = self._family.mean(eta)
+        np.add.at(self.confusion, (response.astype(int), probabilities.argmax(axis=1)), weight)
+        happened = response[:, None] <= np.arange(len(self.classes))
+        distance = np.sum((np.cumsum(probabilities, axis=1) - happened)[:, :-1] ** 2, axis=1)
+        self.ranked += float(weight @ distance) / (len(self.classes) - 1)
 
     def metrics(self, brief: bool = False) -> dict:
         """All single numbers. The null accuracy is that of whoever always says the class that most of these rows have."""
         weight, true = self.confusion.sum(), self.confusion.sum(axis=1)
+        ranked = {"ranked_probability_score": self.ranked / float(weight)} if self._family.is_ordered else {}
         return {
             "log_loss": self.log_loss / float(weight),
+            **ranked,
             "accuracy": float(np.trace(self.confusion) / weight),
             "null_accuracy": float(true.max() / weight),
         }

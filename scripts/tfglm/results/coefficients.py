@@ -9,6 +9,7 @@ import scipy.sparse
 
 from tfglm.design.codings import table_names
 from tfglm.design.references import check_contrasts, coefficient_name
+from tfglm.design.terms import THRESHOLD, Term
 from tfglm.errors import UserError
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
 from tfglm.results.reference import Reference, rare_events, reference_of
@@ -49,14 +50,15 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         for term in design.terms
     }
     compared = set(design.unpenalised_terms) - {smooth.term for smooth in design.smooths}
-    by_name = {term.name: term for term in design.terms}
-    of_class = {"class": [by_name[term].equation for term, _ in terms]} if design.equations else {}
+    by_name = {term.name: term for term in design.terms} | {THRESHOLD: Term(THRESHOLD)}
+    of_class = {"class": [by_name[term].equation for term, _ in terms]} if design.compares_classes else {}
     columns = {
         **of_class,
         "term": [by_name[term].base for term, _ in terms],
         "level": [level for _, level in terms],
         "reference": [
-            ":".join(estimated.levels[name] for name in grouping[term]) if term in compared else "" for term, _ in terms
+            ":".join(estimated.levels[name] for name in grouping[term]) if term in compared & grouping.keys() else ""
+            for term, _ in terms
         ],
         "estimate": estimated.values,
         "std_error": np.full(design.size, np.nan) if penalised else errors,
@@ -81,9 +83,10 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
     # In a penalised fit a coefficient compares no two classes.
     if family.ratio and not (penalised and design.equations):
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
-            columns[family.ratio] = np.exp(estimated.values)
+            of_threshold = np.array([term == THRESHOLD for term, _ in terms])
+            columns[family.ratio] = np.where(of_threshold, np.nan, np.exp(estimated.values))
     columns["rows"] = fitted.rows.astype(np.int64)
-    if family.counts_events or design.equations:
+    if family.counts_events or design.compares_classes:
         events = fitted.responses
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
     zero = (estimated.values == 0) & estimated.kept & penalised

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse
 
+from tfglm.design.by_class import thresholds
 from tfglm.design.codings import recoding, table_names
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, at_reference, hold, holding_zero, references_first, to_data_scale
@@ -86,7 +87,7 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     directions = (scale @ fitted.null_vectors.T).T
     sizes = (abs(scale) @ np.abs(fitted.null_vectors).T).T
     held, basis = hold(directions, references_first(design, zeros), sizes)
-    transform = (holding_zero(held, basis) @ scale).tocsr()
+    transform = (thresholds(design) @ holding_zero(held, basis) @ scale).tocsr()
     separated = fitted.status == SEPARATED
     is_held = np.isin(np.arange(design.size), held)
     is_reference = is_held & (at_reference(design, zeros) > 0)

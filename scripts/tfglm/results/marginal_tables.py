@@ -284,7 +284,7 @@ class Levels:
 
 def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: str) -> np.ndarray:
     """The sums of the responses, or the rows of a class, by level of a factor."""
-    if not design.equations:
+    if not design.compares_classes:
         return design.by_level(factor.name, fitted.responses)
     # A term without a penalty is in no equation of the reference class, unlike those with one.
     in_equations = dict.fromkeys(part.term.equation for part in design.parts if factor.name in part.grouping)

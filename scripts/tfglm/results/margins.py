@@ -21,7 +21,7 @@ from tfglm.engine import binned_averages, collapsed
 from tfglm.engine.averages import GridValues, LevelMeans, MeanSlope, value_of, with_values
 from tfglm.engine.averaging import average
 from tfglm.engine.binned_averages import BinnedMeans
-from tfglm.engine.class_averages import ClassMeans, ClassSlopes
+from tfglm.engine.class_averages import ClassMeans, ClassSlopes, OrderedMeans, OrderedSlopes
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results.marginal_tables import Averaged, Margins, in_two_ways, marginal_tables, numbers_of, with_limits
@@ -144,7 +144,7 @@ def average_rows(
         if variable.factor and not variable.left_out
     }
     by_slope = {
-        variable.term: (ClassSlopes if design.equations else MeanSlope)(design, variable.column, coefficients)
+        variable.term: slope_kind(design)(design, variable.column, coefficients)
         for variable in listed
         if not (variable.factor or variable.left_out)
     }
@@ -192,8 +192,15 @@ def grid_values(design: Design) -> dict[str, GridValues]:
 def level_means(design: Design, factor: Categorical, coefficients: np.ndarray, largest: Largest) -> LevelMeans:
     """Return the averages of a factor, to which the rows are then added."""
     if design.equations:
-        return ClassMeans(design, factor, coefficients)
+        return (OrderedMeans if design.is_ordered else ClassMeans)(design, factor, coefficients)
     return (BinnedMeans if is_binned(design, factor, largest) else LevelMeans)(design, factor, coefficients)
+
+
+def slope_kind(design: Design) -> type[MeanSlope]:
+    """The kind of averages of the derivative by a number."""
+    if design.equations:
+        return OrderedSlopes if design.is_ordered else ClassSlopes
+    return MeanSlope
 
 
 def is_binned(design: Design, factor: Categorical, largest: Largest) -> bool:

@@ -66,7 +66,7 @@ def evaluate(
     shards, family = iter(scored), design.distribution
     if family.of_classes:
         assert design.classes
-        of_classes = partial(ClassTally, design.classes.levels)
+        of_classes = partial(ClassTally, design.classes.levels, family)
         return summed(design, shards, of_classes(), of_classes, by)
     shards = (with_log_odds(family, shard) for shard in shards)
     measure, first = MEASURES[family.metrics](family), list(until(sample_rows, shards))

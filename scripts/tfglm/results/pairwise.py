@@ -59,7 +59,8 @@ def pairwise(
     check_pairwise(estimated.design, terms, at)
     design = estimated.design
     tables = []
-    for equation, name in product(design.equations or ("",), terms):
+    equations = design.equations if design.compares_classes else ("",)
+    for equation, name in product(equations, terms):
         columns = numbers_beside(design, name)
         for chosen in product(*(at[column] for column in columns)):
             values = dict(zip(columns, chosen, strict=True))

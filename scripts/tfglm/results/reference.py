@@ -234,7 +234,7 @@ def by_satterthwaite(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: 
 def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
     """Return which coefficients have too few events for a test, [coefficients]. For a class, rows of the reference class
     count as rows without an event."""
-    if not design.equations:
+    if not design.compares_classes:
         return few_events(design, fitted.rows, fitted.responses)
     rows = fitted.rows.reshape(len(design.equations), -1)
     events = expected_events(rows, fitted.responses.reshape(rows.shape))
@@ -245,7 +245,7 @@ def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
 def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarray:
     """Return which coefficients have fewer than FEWEST_EVENTS expected events, or rows without one; with trials or weights
     only events count."""
-    if not (design.distribution.counts_events or design.equations):
+    if not (design.distribution.counts_events or design.compares_classes):
         return np.zeros(len(rows), bool)
     events = expected_events(rows, events)
     one_each = not (design.trials or design.weights)

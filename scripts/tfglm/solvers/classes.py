@@ -1,5 +1,7 @@
-"""The objective of a regression of classes. Each class except the reference has a linear predictor."""
+"""The objectives of regressions of classes. Each class except the reference has a linear predictor, or all have one and
+thresholds."""
 
+from collections.abc import Iterator
 from typing import ClassVar, Self
 
 import numpy as np
@@ -27,11 +29,18 @@ class ClassesObjective(PlainObjective):
     """
 
     detects_separation: ClassVar[bool] = False
+    though: ClassVar[str] = ", though each level has all of them"
+    """What a message about separated classes adds."""
 
     @classmethod
     def of(cls, counted: Counted, run: Run, without: str | None = None) -> Self:
-        refuse_lacking_levels(counted.workload.design, counted.counts)
+        refuse_lacking_classes(counted.workload.design, counted.counts)
+        cls._check_levels(counted.workload.design, counted.counts)
         return super().of(counted, run, without)
+
+    @classmethod
+    def _check_levels(cls, design: Design, counts: Sums) -> None:
+        refuse_lacking_levels(design, counts)
 
     @classmethod
     def _overlapping(cls, workload: Workload, run: Run, counts: Sums, terms: list[str]) -> tuple[Workload, Sums]:
@@ -44,12 +53,16 @@ class ClassesObjective(PlainObjective):
     def redundant(self, blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
         return null_vectors(blocks, self.design.size)
 
+    def squares(self) -> Blocks:
+        """The information matrix at the null model, where all rows weigh alike."""
+        return self.at(self.null_coefficients).information
+
     def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
         """Raise UserError with the terms that separate the classes, found by the coefficients that go to infinity."""
         names = terms_in(self.design, np.abs(coefficients - self.null_coefficients))
         raise UserError(
             f"models.{self.design.model}: the estimates run off to infinity: the terms "
-            f"{', '.join(f'`{name}`' for name in names)} separate classes, though each level has all of them\n"
+            f"{', '.join(f'`{name}`' for name in names)} separate classes{self.though}\n"
             f"  leave one of the terms out, merge rare levels with data.rare, or derive coarser classes"
         )
 
@@ -63,34 +76,89 @@ class ClassesObjective(PlainObjective):
         }
 
 
-def refuse_lacking_levels(design: Design, counts: Sums) -> None:
-    """Raise UserError if no row, or no row of a level, belongs to some class.
+class OrderedObjective(ClassesObjective):
+    """F for a response with ordered classes.
 
-    Coefficients of this class then have no finite estimate. The rows still inform about the other classes.
+    A level whose rows are all in the lowest class, or all in the highest, is refused: its coefficient has no finite estimate.
     """
+
+    though: ClassVar[str] = ""
+
+    @classmethod
+    def _check_levels(cls, design: Design, counts: Sums) -> None:
+        refuse_levels_at_an_end(design, counts)
+
+    @classmethod
+    def _null_model(cls, workload: Workload, run: Run, counts: Sums) -> tuple[np.ndarray, float]:
+        return null_model_of_thresholds(workload.design, counts)
+
+    def facts(self, fitted: Fitted) -> dict:
+        return {"classes": list(self.design.class_labels), "ordered": True, "pearson_dispersion": None}
+
+
+def refuse_lacking_classes(design: Design, counts: Sums) -> None:
+    """Raise UserError if no row belongs to some class. Coefficients of this class then have no finite estimate."""
     without = [label for which, label in enumerate(design.class_labels) if not counts[f"class_{which}"]]
     if without:
         raise UserError(
             f"models.{design.model}: no training row of class {', '.join(without)} of `{design.response}` has a weight above 0\n"
             f"  leave these rows out in data.where, so that there is no such class, or correct `weights` or `frequency`"
         )
-    lacking, seen = [], set()
+
+
+def refuse_lacking_levels(design: Design, counts: Sums) -> None:
+    """Raise UserError if no row of a level belongs to some class.
+
+    Coefficients of this class then have no finite estimate. The rows still inform about the other classes.
+    """
+    lacking = [
+        f"{name} has no row of class {label}"
+        for number, name, group in levels_of_terms(design, counts)
+        for which, label in enumerate(design.class_labels)
+        if counts[f"class_{which}_{number}"][group] == 0
+    ]
+    refuse_levels(
+        design,
+        "as levels lack a class",
+        lacking,
+        "derive coarser classes, or add a ridge (`l2`), which keeps them finite",
+    )
+
+
+def refuse_levels_at_an_end(design: Design, counts: Sums) -> None:
+    """Raise UserError if all rows of a level are in the lowest class, or in the highest."""
+    ends = {"lowest": 0, "highest": len(design.class_labels) - 1}
+    lacking = [
+        f"all rows of {name} are of class {design.class_labels[which]}, the {end}"
+        for number, name, group in levels_of_terms(design, counts)
+        for end, which in ends.items()
+        if counts[f"class_{which}_{number}"][group] == counts[f"weight_sum_{number}"][group]
+    ]
+    refuse_levels(design, "as levels have one class at an end", lacking, "or leave the term out")
+
+
+def levels_of_terms(design: Design, counts: Sums) -> Iterator[tuple[int, str, int]]:
+    """Yield the levels with rows whose coefficients no penalty keeps finite: the number of the grouping, the name, and the number
+    of each."""
+    seen = set()
     for part in design.parts:
         infinite = part.grouping and not part.multiplier and part.term.name in design.unpenalised_terms
         if not infinite or part.grouping in seen:
             continue
         seen.add(part.grouping)
         number = design.groupings.index(part.grouping)
-        for which, label in enumerate(design.class_labels):
-            groups = np.flatnonzero((counts[f"rows_{number}"] > 0) & (counts[f"class_{which}_{number}"] == 0))
-            names = group_names(design, part.grouping, groups)
-            lacking += [f"{':'.join(part.grouping)} {name} has no row of class {label}" for name in names]
-    if lacking:
+        groups = np.flatnonzero(counts[f"rows_{number}"] > 0)
+        for group, name in zip(groups, group_names(design, part.grouping, groups), strict=True):
+            yield number, f"{':'.join(part.grouping)} {name}", int(group)
+
+
+def refuse_levels(design: Design, why: str, named: list[str], remedy: str) -> None:
+    """Raise UserError if some levels are `named`."""
+    if named:
         raise UserError(
-            f"models.{design.model}: coefficients would be infinite, as levels lack a class: {'; '.join(lacking[:SHOWN])}"
-            f"{f'; and {len(lacking) - SHOWN:,} more' if len(lacking) > SHOWN else ''}\n"
-            f"  merge rare levels with data.rare, leave their rows out in data.where, derive coarser classes, or add a ridge "
-            "(`l2`), which keeps them finite"
+            f"models.{design.model}: coefficients would be infinite, {why}: {'; '.join(named[:SHOWN])}"
+            f"{f'; and {len(named) - SHOWN:,} more' if len(named) > SHOWN else ''}\n"
+            f"  merge rare levels with data.rare, leave their rows out in data.where, {remedy}"
         )
 
 
@@ -106,4 +174,14 @@ def null_model(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
         if term.base == INTERCEPT:
             of_class = of_classes[design.class_labels.index(term.equation)]
             coefficients[design.slices[term.name]] = np.log(of_class / against)
+    return coefficients, float(-(of_classes @ np.log(of_classes / total)))
+
+
+def null_model_of_thresholds(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
+    """The coefficients [p] and the loss of the model with the thresholds alone."""
+    of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.class_labels))])
+    total, coefficients = of_classes.sum(), np.zeros(design.size)
+    zeta = [design.distribution.link(share) for share in np.cumsum(of_classes)[:-1] / total]
+    places = [design.slices[term.name].start for term in design.terms if term.base == INTERCEPT]
+    coefficients[places] = [-zeta[0], *(each - zeta[0] for each in zeta[1:])]
     return coefficients, float(-(of_classes @ np.log(of_classes / total)))

@@ -11,7 +11,7 @@ from tfglm.errors import UserError
 from tfglm.solvers import elastic_net, firth, newton, online, origin, path, profile, shape, smooth
 from tfglm.solvers.absorbed import AbsorbedObjective
 from tfglm.solvers.certificate import certify
-from tfglm.solvers.classes import ClassesObjective
+from tfglm.solvers.classes import ClassesObjective, OrderedObjective
 from tfglm.solvers.covariance import estimates, without_errors
 from tfglm.solvers.firth import FirthObjective
 from tfglm.solvers.fitted import Fitted
@@ -120,7 +120,8 @@ def objective_of(workload: Workload, run: Run, without: str | None = None) -> Ob
     kind: type[PlainObjective] = (
         FirthObjective if design.firth else SmoothObjective if design.smooths else PlainObjective
     )
-    kind = ClassesObjective if design.equations else kind
+    if design.equations:
+        kind = OrderedObjective if design.is_ordered else ClassesObjective
     return kind.of(counted, run, without)
 
 
