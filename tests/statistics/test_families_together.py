@@ -384,7 +384,7 @@ def test_an_exported_model_has_the_mean_of_each_link():
     from tfglm.families import LINKS, family_of
 
     for name, links in LINKS.items():
-        for link in links if name != "multinomial" else ():
+        for link in links if name not in ("multinomial", "ordinal") else ():
             family = family_of(name, link)
             eta = np.array([0.3, 1.7]) if family.positive_predictor else np.array([-2.0, 0.3, 1.7])
             np.testing.assert_allclose(MEANS[link](eta), family.mean(eta), rtol=1e-14)

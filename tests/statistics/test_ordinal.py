@@ -22,6 +22,7 @@ from tfglm.families.ordinal import CUMULATIVE
 from tfglm.results import classes, coefficients, hypotheses, joint, metrics, predict
 from tfglm.results.margins import margins
 from tfglm.results.pairwise import pairwise
+from tfglm.results.reference import rare_events, share_outside
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LABELS = ["early", "punctual", "late", "stuck"]
@@ -112,8 +113,7 @@ def test_estimates_and_errors_are_those_of_polr_and_of_the_maximum(frame, link, 
     counts = frame["delayed"].value_counts() if not weights else frame.groupby("delayed")["times"].sum()
     assert summary["null_deviance"] == pytest.approx(-2 * np.sum(counts * np.log(counts / counts.sum())), rel=1e-12)
     if link == "logit":
-        assert np.allclose(table["odds_ratio"][3:], np.exp(table["estimate"][3:]))
-        assert table["odds_ratio"][:3].isna().all()
+        assert np.allclose(table["odds_ratio"], np.exp(table["estimate"]))
     else:
         assert "odds_ratio" not in table and "class" not in table
 
@@ -133,6 +133,8 @@ def test_robust_errors_and_those_by_cluster_are_sums_of_scores(frame, link, tmp_
         errors = np.sqrt(np.diag(factor * bread @ sums.T @ sums @ bread))
         np.testing.assert_allclose(table["std_error"], errors, rtol=1e-6)
     assert ((table["df"] > 30) & (table["df"] < 60)).all() and table["p_value"].notna().any()
+    assert share_outside(design, fitted) == pytest.approx(1 - frame["delayed"].value_counts(normalize=True).max())
+    assert not rare_events(design, fitted).any()
 
 
 def test_numbers_are_in_their_order_and_text_in_that_of_the_config(frame, tmp_path):

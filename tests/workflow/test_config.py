@@ -294,7 +294,7 @@ def test_a_mistake_in_one_of_two_forms_is_the_only_one_that_is_reported(keys, me
             "models.late_arrival.family",
             "binomal",
             "models.late_arrival.family: expected `gaussian`, `binomial`, `poisson`, `gamma`, `inverse_gaussian`, "
-            '`negative_binomial`, `tweedie` or `multinomial`, received "binomal"; '
+            '`negative_binomial`, `tweedie`, `multinomial` or `ordinal`, received "binomal"; '
             "did you mean `binomial`?",
         ),
         (

@@ -63,6 +63,9 @@ WORDS = {
     "their deviance. Below 0 they are worse than the mean",
     "random effects": "effects of levels that are drawn towards 0, as if they came from a normal distribution "
     "whose variance the fit estimates",
+    "ranked probability score": "of ordered classes: the mean square of the difference between the predicted probability of at "
+    "most a class, and 1 if that happened or 0 if not. 0 is best, and a neighbour of the right class counts less than one far "
+    "away",
     "reference level": "the level that the others of its term are compared with; its coefficient is 0",
     "RMSE": "root mean square error of the predictions, in units of the response",
     "robust": "standard errors that allow more than the family says: any variance of independent rows (HC0 to HC3), rows "
@@ -77,7 +80,8 @@ WORDS = {
     "penalty that REML chooses",
     "strategy": "TensorFlow's way to divide a batch among devices, or a fit among processes",
     "support": "the rows that are of a class",
-    "threshold": "the predicted probability from which on a row is classified as an event",
+    "threshold": "the predicted probability from which on a row is classified as an event. Between two ordered classes: the "
+    "linear predictor at which P(at most the lower class) is a half, with links logit and probit",
     "VIF": "variance inflation factor: how many times larger the variance of a coefficient is because of the other "
     "columns",
     "zero": "of a coefficient: set to 0 by the penalty",

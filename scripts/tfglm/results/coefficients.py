@@ -83,8 +83,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
     # In a penalised fit a coefficient compares no two classes.
     if family.ratio and not (penalised and design.equations):
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
-            of_threshold = np.array([term == THRESHOLD for term, _ in terms])
-            columns[family.ratio] = np.where(of_threshold, np.nan, np.exp(estimated.values))
+            columns[family.ratio] = np.exp(estimated.values)
     columns["rows"] = fitted.rows.astype(np.int64)
     if family.counts_events or design.compares_classes:
         events = fitted.responses

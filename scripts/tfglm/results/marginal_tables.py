@@ -20,7 +20,7 @@ from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
 from tfglm.results.estimates import NOT_IDENTIFIED, choose_references
 from tfglm.results.geometric import RETRANSFORMED, logarithm_of, with_geometric_means
-from tfglm.results.reference import FEWEST, Fewest, few_events, reference_of
+from tfglm.results.reference import FEWEST, Fewest, few_events, reference_of, share_outside
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 EFFECTS = (
@@ -284,6 +284,8 @@ class Levels:
 
 def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: str) -> np.ndarray:
     """The sums of the responses, or the rows of a class, by level of a factor."""
+    if design.is_ordered:
+        return design.by_level(factor.name, fitted.rows) * share_outside(design, fitted)
     if not design.compares_classes:
         return design.by_level(factor.name, fitted.responses)
     # A term without a penalty is in no equation of the reference class, unlike those with one.

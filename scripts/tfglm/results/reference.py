@@ -233,7 +233,9 @@ def by_satterthwaite(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: 
 
 def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
     """Return which coefficients have too few events for a test, [coefficients]. For a class, rows of the reference class
-    count as rows without an event."""
+    count as rows without an event; of ordered classes an event is a row outside the most frequent class."""
+    if design.is_ordered:
+        return few_events(design, fitted.rows, fitted.rows * share_outside(design, fitted))
     if not design.compares_classes:
         return few_events(design, fitted.rows, fitted.responses)
     rows = fitted.rows.reshape(len(design.equations), -1)
@@ -244,13 +246,26 @@ def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
 
 def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarray:
     """Return which coefficients have fewer than FEWEST_EVENTS expected events, or rows without one; with trials or weights
-    only events count."""
-    if not (design.distribution.counts_events or design.compares_classes):
+    only events count, and with ordered classes."""
+    if not (design.distribution.counts_events or design.equations):
         return np.zeros(len(rows), bool)
     events = expected_events(rows, events)
-    one_each = not (design.trials or design.weights)
+    one_each = not (design.trials or design.weights or design.is_ordered)
     without = rows - events if one_each else np.inf
     return np.minimum(events, without) < FEWEST_EVENTS
+
+
+def share_outside(design: Design, fitted: Fitted) -> float:
+    """The share of the training rows that are not of the most frequent of ordered classes; 1 with weights, which are not rows.
+
+    The fit has the rows of each class but the lowest and the highest, and the sum of the numbers of the classes.
+    """
+    if design.weights:
+        return 1.0
+    highest, rows = len(design.class_labels) - 1, float(fitted.rows[0])
+    between = [float(fitted.responses[part.where.start]) for part in design.parts if part.term.equation]
+    of_highest = (float(fitted.responses[0]) - sum(k * count for k, count in enumerate(between, 1))) / highest
+    return 1.0 - max(*between, of_highest, rows - sum(between) - of_highest) / rows
 
 
 def expected_events(rows: np.ndarray, events: np.ndarray) -> np.ndarray:
