@@ -10,6 +10,8 @@ Responses without any effect are drawn again and again and fitted as a user's ar
 - `dates`: 1,000 rows on 200 dates, or 2,000 on 1,000, whose errors share a series with autocorrelation 0.5; numbers by row and,
   autocorrelated as much, by date; `driscoll_kraay` with the default lags
 - `series`: 400 dates of one row each; `newey_west` with the default lags
+- `ordered`: four ordered classes, the highest with a tenth of the rows, by the latent variable of each link: 300 independent rows
+  with classical errors, or 110 clusters as in `cr1` whose rows share something
 - `pairs`: how often Tukey's and Holm's method find any difference of the 15 of six levels, of which some are rare
 - `profile`: 120 rows of a logistic or Poisson regression with an effect; how often profile likelihood and Wald intervals do
   not cover it
@@ -33,6 +35,7 @@ import scipy.special
 from clustered_inference import FAMILIES, LEVEL, ROOT, SHARED, responses, summary  # which finds tests and scripts
 
 from replicates import Replicates
+from tfglm.design.terms import INTERCEPT, THRESHOLD
 from tfglm.results import coefficients
 from tfglm.results.joint import joint_tests
 from tfglm.results.pairwise import pairwise
@@ -42,7 +45,8 @@ Random = np.random.Generator
 
 
 class Case(NamedTuple):
-    """A frame of covariates, the formula, family and std_errors of a fit, and what draws responses. `is_cr1` asks for CR1."""
+    """A frame of covariates, the formula, family and std_errors of a fit, and what draws responses. `is_cr1` asks for CR1. Of
+    ordered `classes` responses are the numbers; `link` is that of the fit."""
 
     frame: pd.DataFrame
     formula: str
@@ -50,6 +54,14 @@ class Case(NamedTuple):
     std_errors: str
     draw: Callable[[Random], np.ndarray]
     is_cr1: bool = False
+    classes: int = 0
+    link: str | None = None
+
+    def replicates(self, folder: Path) -> Replicates:
+        order = {"class_order": [f"class {number}" for number in range(self.classes)]} if self.classes else {}
+        settings = {"std_errors": self.std_errors, "link": self.link, **order}
+        limits = Limits(largest_cr2=0) if self.is_cr1 else None
+        return Replicates(self.frame, self.formula, self.family, folder, self.classes, limits, **settings)
 
 
 def series(dates: int, random: Random, correlation: float = 0.5) -> np.ndarray:
@@ -94,18 +106,47 @@ def crossed(kind: str, random: Random) -> Case:
     return Case(frame, "x + wind + age + g", FAMILIES[kind], "cluster(date + plane)", draw)
 
 
-def cr1(kind: str, clusters: int, random: Random) -> Case:
+def unequal(clusters: int, random: Random) -> pd.DataFrame:
+    """Rows of clusters of unequal sizes, with covariates; two are constant in clusters."""
     sizes = np.maximum(3, random.lognormal(np.log(25), 0.6, clusters)).astype(int)
     cluster = np.repeat(np.arange(clusters), sizes)
     covariates = {"wind": random.normal(size=clusters).round(3)[cluster], "few": (cluster < clusters // 2).astype(int)}
     covariates["x"] = random.normal(size=len(cluster)).round(3)
     covariates["g"] = random.choice(list("abcd"), len(cluster), p=[0.5, 0.3, 0.15, 0.05])
-    frame = pd.DataFrame({"date": cluster} | covariates)
+    return pd.DataFrame({"date": cluster} | covariates)
+
+
+def cr1(kind: str, clusters: int, random: Random) -> Case:
+    frame = unequal(clusters, random)
 
     def draw(random: Random) -> np.ndarray:
-        return responses(kind, SHARED * random.normal(size=clusters)[cluster], random)
+        return responses(kind, SHARED * random.normal(size=clusters)[frame["date"]], random)
 
     return Case(frame, "wind + few + x + g", FAMILIES[kind], "cluster(date)", draw, is_cr1=True)
+
+
+LATENT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "logit": scipy.special.logit,
+    "probit": scipy.special.ndtri,
+    "cloglog": lambda share: np.log(-np.log1p(-share)),
+}
+"""By link, the quantiles of the latent variable."""
+
+CUMULATIVE_SHARES = np.array([0.3, 0.6, 0.9])
+
+
+def ordered(link: str, clusters: int, random: Random) -> Case:
+    rows = unequal(clusters or 12, random)
+    frame = rows if clusters else rows[:300]
+    date, quantile = frame["date"].to_numpy(), LATENT[link]
+
+    def draw(random: Random) -> np.ndarray:
+        shared = SHARED * random.normal(size=clusters)[date] if clusters else 0.0
+        return np.searchsorted(quantile(CUMULATIVE_SHARES), shared + quantile(random.random(len(frame)))).astype(float)
+
+    terms = "wind + few + x + g" if clusters else "x + g"
+    errors = "cluster(date)" if clusters else "classical"
+    return Case(frame, terms, "ordinal", errors, draw, classes=len(CUMULATIVE_SHARES) + 1, link=link)
 
 
 def dated(dates: int, rows: int, std_errors: str, random: Random, kind: str = "gaussian") -> Case:
@@ -137,6 +178,13 @@ CASES: dict[str, Callable[[Random], Case]] = {
         f"cr1-{clusters}-{kind}": lambda random, kind=kind, clusters=clusters: cr1(kind, clusters, random)
         for clusters in (60, 110)
         for kind in ("gaussian", "rare", "counts", "ties")
+    },
+    **{
+        f"ordered-{link}{'-cluster' if clusters else ''}": lambda random, link=link, clusters=clusters: ordered(
+            link, clusters, random
+        )
+        for link in LATENT
+        for clusters in (0, 110)
     },
     **{
         f"dates-400-{kind}": lambda random, kind=kind: dated(400, 1_200, "driscoll_kraay(date)", random, kind)
@@ -174,7 +222,7 @@ PAIRS: dict[str, Callable[[Random], Case]] = {
 def find_any(case: Case, replications: int, folder: Path) -> dict:
     """How often some pair of levels is said to differ."""
     random = np.random.default_rng(23)
-    replicates = Replicates(case.frame, case.formula, case.family, folder, std_errors=case.std_errors)
+    replicates = case.replicates(folder)
     found = {"p_tukey": 0, "p_holm": 0, "p_value": 0}
     for _ in range(replications):
         table = pairwise(replicates.estimates(case.draw(random)), ["g"], 1 - LEVEL)
@@ -215,13 +263,12 @@ def profiled(family: str, replications: int, folder: Path) -> dict:
 def simulate(case: Case, replications: int, folder: Path) -> dict:
     """What has come of the replications."""
     random = np.random.default_rng(23)
-    limits = Limits(largest_cr2=0) if case.is_cr1 else None
-    replicates = Replicates(case.frame, case.formula, case.family, folder, limits=limits, std_errors=case.std_errors)
+    replicates = case.replicates(folder)
     of_coefficients, of_terms = [], []
     for _ in range(replications):
         estimates = replicates.estimates(case.draw(random))
         table = coefficients.table(estimates, 1 - LEVEL)
-        table = table[(table["term"] != "Intercept") & ~estimates.reference]
+        table = table[~table["term"].isin([INTERCEPT, THRESHOLD]) & ~estimates.reference]
         of_coefficients.append(table.assign(df=table.get("df", estimates.df_residual)))
         terms = joint_tests(estimates)
         of_terms.append(terms.assign(df_denominator=terms.get("df_denominator", estimates.df_residual)))

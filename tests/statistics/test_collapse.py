@@ -43,6 +43,7 @@ MODELS = {
     "linear, repeated": ("delay ~ carrier + hour", "gaussian", {"frequency": "times", "std_errors": "cluster(date)"}),
     "log of a mean": ("positive ~ carrier + hour", "gaussian", {"link": "log", "std_errors": "HC0"}),
     "classes": ("carrier ~ C(month) + hour", "multinomial", {"std_errors": "HC0"}),
+    "ordered classes": ("carrier ~ C(month) + hour", "ordinal", {"class_order": list("BADC"), "std_errors": "HC1"}),
     "clusters of classes": ("carrier ~ C(month) + hour", "multinomial", {"std_errors": "cluster(date)"}),
     "elastic net of classes": ("carrier ~ C(month) + hour", "multinomial", {"l1": 0.01, "l2": 0.01}),
     "missing values": ("late ~ kind + hour", "binomial", {}),
@@ -171,6 +172,7 @@ def test_estimates_errors_and_tests_are_those_of_the_rows(files, dictionary, tmp
 AVERAGED = (
     "logistic",
     "classes",
+    "ordered classes",
     "HC3 and a spline",
     "clusters",
     "offset",

@@ -140,11 +140,15 @@ class EvaluatedOrdered(EvaluatedClasses):
     @property
     def weights(self) -> Values:
         """The second derivative of the loss by the predictors of equations k and l, times the weight of the row."""
-        of, sides = self._interval, self._sides
+        of, sides, nothing = self._interval, self._sides, np.zeros(len(self.rows.y))
+        last = len(sides) - 1
         return {
             f"weight_{k}_{m}": sides[k][0] * sides[m][0] * of.upper_upper
             + sides[k][1] * sides[m][1] * of.lower_lower
             + (sides[k][0] * sides[m][1] + sides[k][1] * sides[m][0]) * of.upper_lower
+            # No class has two thresholds that are not neighbours.
+            if m in (k, k + 1, last)
+            else nothing
             for k, m in self._pairs
         }
 
