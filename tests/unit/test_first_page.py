@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 
 from tfglm.report.circumstances import circumstances
-from tfglm.report.class_effects import classes_compared, with_labels_of_classes
+from tfglm.report.class_effects import classes_compared, tell_of_order, with_labels_of_classes
 from tfglm.report.coefficient_rows import Heading, rows_and_scale
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawn_means import means_of_factor
 from tfglm.report.inline import InlineAxis, bars, measure
 from tfglm.report.quality import measures
 from tfglm.report.ratios import round_values, scale_of
+from tfglm.report.sentences import ModelFacts
 from tfglm.report.strongest import MOST_EFFECTS, short_table, strongest_effects
 from tfglm.report.words import NO_WORDS, Words, aligned
 
@@ -62,6 +63,22 @@ def test_classes_have_their_labels():
     assert labels[1:3] == ["no: never: Age at entry", "yes: smoker: 1 vs 0"]
     fit = {"formula": "vote ~ age", "reference_class": "1"}
     assert classes_compared(fit, words) == "each class against no: never"
+    ordered = {"formula": "vote ~ age", "ordered": True, "classes": ["1", "2: x"]}
+    assert classes_compared(ordered, words) == "classes in the order no: never, yes"
+
+
+def test_sentences_about_ordered_classes_name_a_higher_and_the_highest_class():
+    words = Words({"smoker": {"1": "yes", "0": "no"}, "grade": {"3": "three"}}, {})
+    table = coefficients(2).replace({"term": {"Intercept": "(Threshold)", "town": "ns(town, df=3)"}})
+    averages = pd.DataFrame({"class": ["2", "3"], "term": "C(smoker)", "level": "1", "reference": "0"})
+    averages = averages.assign(estimate=[-0.1, 0.2], ci_lower=[-0.2, 0.1], ci_upper=[-0.05, 0.3])
+    facts = ModelFacts("grade", None, "odds", 1.0, words, {}, {}, set(), is_probability=True)
+    told = {each.term: each.sentences for each in tell_of_order(table, averages, facts, "grade", ["1", "2", "3"])}
+    assert list(told) == ["age", "C(smoker)", "ns(town, df=3)"]
+    assert told["C(smoker)"] == [
+        "The odds of a higher class of grade are 4.5 times as high (3.7 to 5.5) with smoker yes than with no, and three is on "
+        "average 20 percentage points more frequent (10 to 30 percentage points)."
+    ]
 
 
 def test_an_effect_of_a_logarithm_to_base_10_is_a_ratio_of_means():

@@ -57,8 +57,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         "term": [by_name[term].base for term, _ in terms],
         "level": [level for _, level in terms],
         "reference": [
-            ":".join(estimated.levels[name] for name in grouping[term]) if term in compared & grouping.keys() else ""
-            for term, _ in terms
+            ":".join(estimated.levels[name] for name in grouping[term]) if term in compared else "" for term, _ in terms
         ],
         "estimate": estimated.values,
         "std_error": np.full(design.size, np.nan) if penalised else errors,
