@@ -281,7 +281,7 @@ class Model:
         columns, predicting = list(self._covariates()), partial(self.predict, unseen=unseen)
         if classes := self._design.class_labels:
             return FittedClassifier(predicting, columns, list(classes))
-        if self._design.trials or self.fit["family"] != "binomial":
+        if self._design.trials or not self._design.distribution.counts_events:
             return FittedRegressor(predicting, columns)
         return FittedClassifier(predicting, columns, [0, 1])
 
