@@ -8,7 +8,7 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.engine.evaluated import Evaluated, Values
-from tfglm.families.ordinal import Interval, Ordinal
+from tfglm.families.ordinal import LossBetween, Ordinal
 
 
 class EvaluatedClasses(Evaluated):
@@ -111,13 +111,13 @@ class EvaluatedOrdered(EvaluatedClasses):
         return -shared[:, None] + distances(design, self.coefficients)
 
     @cached_property
-    def _interval(self) -> Interval:
+    def _interval(self) -> LossBetween:
         """The loss by the two thresholds around the class of a row, times its weight; 0 for rows that take no part."""
         rows, distribution = self.rows, self._design.distribution
         assert isinstance(distribution, Ordinal)
         takes_part = rows.weight > 0
         of_rows = distribution.interval_of(self.eta, np.where(takes_part, rows.y, 0.0))
-        return Interval(*(np.where(takes_part, values, 0.0) * rows.weight for values in of_rows))
+        return LossBetween(*(np.where(takes_part, values, 0.0) * rows.weight for values in of_rows))
 
     @cached_property
     def _sides(self) -> list[tuple[np.ndarray, np.ndarray]]:

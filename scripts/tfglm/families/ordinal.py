@@ -10,7 +10,7 @@ from tfglm.families.family import Family, Response
 from tfglm.families.links import ComplementaryLogLog, Probit
 
 
-class Interval(NamedTuple):
+class LossBetween(NamedTuple):
     """The loss -log(F(u) - F(l)) of rows, its derivatives by u and l, and its second derivatives, each [rows]."""
 
     loss: np.ndarray
@@ -37,7 +37,7 @@ class Cumulative(ABC):
         """F''."""
 
     @abstractmethod
-    def interval(self, upper: np.ndarray, lower: np.ndarray) -> Interval:
+    def interval(self, upper: np.ndarray, lower: np.ndarray) -> LossBetween:
         """The loss of rows between two values, of which `upper` is the larger. It has no difference of two probabilities, which
         would lose digits where both are near 0 or 1."""
 
@@ -58,7 +58,7 @@ class Logistic(Cumulative):
 
         return self.density(value) * (expit(-value) - expit(value))
 
-    def interval(self, upper: np.ndarray, lower: np.ndarray) -> Interval:
+    def interval(self, upper: np.ndarray, lower: np.ndarray) -> LossBetween:
         from scipy.special import expit
 
         distance = upper - lower
@@ -66,7 +66,7 @@ class Logistic(Cumulative):
         bend = rate * (1.0 + rate)
         loss = np.logaddexp(0.0, -upper) + np.logaddexp(0.0, lower) - log_of_rest(distance)
         slopes = -expit(-upper) - rate, expit(lower) + rate
-        return Interval(loss, *slopes, self.density(upper) + bend, self.density(lower) + bend, -bend)
+        return LossBetween(loss, *slopes, self.density(upper) + bend, self.density(lower) + bend, -bend)
 
 
 class Normal(Cumulative):
@@ -85,14 +85,14 @@ class Normal(Cumulative):
     def density_slope(self, value: np.ndarray) -> np.ndarray:
         return finite_times(-value, self.density(value))
 
-    def interval(self, upper: np.ndarray, lower: np.ndarray) -> Interval:
+    def interval(self, upper: np.ndarray, lower: np.ndarray) -> LossBetween:
         mirrored = upper + lower > 0
         high, low = np.where(mirrored, -lower, upper), np.where(mirrored, -upper, lower)
         log_high = self._link.log_mean(high)
         log_share = log_high + log_of_rest(log_high - self._link.log_mean(low))
         constant = 0.5 * np.log(2.0 * np.pi)
         of_upper, of_lower = (np.exp(-0.5 * value**2 - constant - log_share) for value in (upper, lower))
-        return Interval(
+        return LossBetween(
             -log_share,
             -of_upper,
             of_lower,
@@ -116,13 +116,13 @@ class Gumbel(Cumulative):
     def density_slope(self, value: np.ndarray) -> np.ndarray:
         return self._link.curvature(value, value)
 
-    def interval(self, upper: np.ndarray, lower: np.ndarray) -> Interval:
+    def interval(self, upper: np.ndarray, lower: np.ndarray) -> LossBetween:
         above, below = np.exp(upper), np.exp(lower)
         # Near each other, the hazards have few digits in their difference, and the values have more.
         distance = np.where(np.isfinite(upper - lower), below * np.expm1(upper - lower), above - below)
         rate = 1.0 / np.expm1(distance)
         of_upper, of_lower = finite_times(above, rate), below * (1.0 + rate)
-        return Interval(
+        return LossBetween(
             below - log_of_rest(distance),
             -of_upper,
             of_lower,
@@ -175,7 +175,7 @@ class Ordinal(Family):
         self.link_name, self.cumulative = link, CUMULATIVE[link]
         self.regression, self.effect, self.ratio = WORDS[link]
 
-    def interval_of(self, eta: np.ndarray, y: np.ndarray) -> Interval:
+    def interval_of(self, eta: np.ndarray, y: np.ndarray) -> LossBetween:
         """The interval of the class of each row."""
         number = y.astype(int)[:, None]
         below = np.take_along_axis(eta, np.maximum(number - 1, 0), axis=1)
