@@ -244,6 +244,7 @@ onstart:
     tell_why_groups_fail()
     start_fork_server()
     look_often()
+    make_room_for_groups()
 
 
 onerror:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from collections import namedtuple
 
@@ -43,7 +44,7 @@ from tfglm.config.layouts import ColumnWords
 from tfglm.config.models import covariates_of, has_curves
 from tfglm.data.packages import located
 from tfglm.errors import Problems, nearest
-from tfglm.roles import launch
+from tfglm.roles import launch, memory
 
 
 def check_storage(file):
@@ -108,8 +109,10 @@ def readable(file):
         return None  # Snakemake alone has no package with data
 
 
+STRATEGY = strategy_for(map(readable, FILES.values()))
+# Whether the start of a cluster takes longer than its workers save.
+IS_SMALL = STRATEGY == "one_device"
 if CONFIG.cluster.strategy == "auto":
-    STRATEGY = strategy_for(map(readable, FILES.values()))
     CONFIG = CONFIG.model_copy(update={"cluster": CONFIG.cluster.model_copy(update={"strategy": STRATEGY})})
 HAS_CLUSTER = CONFIG.cluster.strategy != "one_device"
 
@@ -396,6 +399,21 @@ def roles_of(wildcards):
         return Roles(*CONFIG.cluster.servers, CONFIG.cluster.peers)
     network = CONFIG.networks[wildcards.model]
     return Roles(*network.servers, max(0, network.peers - 1))
+
+
+def threads_of_group(wildcards):
+    """The processors of all processes that fit or train a model: one for each but the ps, which waits. With fewer --cores Snakemake
+    takes all of them, and the processes share them. The memory limits the number of processes (`check_machine`).
+
+    The processes of a small fit wait for each other's start most of the time. So several such fits share the processors of a
+    machine, if its memory is enough for as many at the same time.
+    """
+    roles, cores = roles_of(wildcards), workflow.resource_settings.cores
+    processes = roles.workers + roles.peers + 1
+    if not IS_SMALL or wildcards.model in CONFIG.networks or not cores or workflow.resource_settings.nodes is not None:
+        return processes
+    together = memory.machine_memory() // (memory.MOST * (roles.ps + processes))
+    return min(processes, math.ceil(cores / max(1, together)))
 
 
 def allocation(wildcards):

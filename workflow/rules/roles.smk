@@ -60,9 +60,8 @@ rule workers:
         f"{LOGS}/models/{{model}}/workers.log",
     conda:
         "../envs/tfglm.yaml"
-    # For the whole group: a processor for each process except the ps, which waits. With fewer --cores Snakemake takes all of
-    # them, and the processes share them. The memory limits the number of processes (`check_machine`).
-    threads: lambda wildcards: roles_of(wildcards).workers + 1
+    # For the whole group.
+    threads: threads_of_group
     resources:
         processes=lambda wildcards: roles_of(wildcards).workers,
         gpus=gpus_of_training,
@@ -105,7 +104,7 @@ rule peers:
     conda:
         "../envs/tfglm.yaml"
     # For the whole group, like the numbers below: Snakemake adds them up.
-    threads: lambda wildcards: roles_of(wildcards).peers + 1
+    threads: threads_of_group
     resources:
         processes=lambda wildcards: roles_of(wildcards).peers,
         gpus=gpus_of_training,

@@ -118,6 +118,13 @@ def look_often():
         snakemake.io.time = snakemake.executors.local.time = often
 
 
+def make_room_for_groups():
+    """Let Snakemake start all jobs of as many groups as there are cores. It has five threads more than cores, and a group takes one
+    and one for each of its three jobs. With too few, the last chief would wait until its roles give up."""
+    if workflow.local_exec:
+        workflow.scheduler._executor.pool._max_workers += 4 * workflow.resource_settings.cores
+
+
 def end_at_once():
     """Cancel the timer of Snakemake's scheduler. It would let the end of a run wait for a second."""
     for thread in threading.enumerate():
