@@ -2,6 +2,7 @@
 test_chief_drills.py."""
 
 import contextlib
+import subprocess
 
 import psutil
 import pytest
@@ -21,7 +22,7 @@ from interruptions import (
     workers,
 )
 from path_run import PASSES
-from runs import processes_in
+from runs import command_line, processes_in
 from tfglm.roles import announce
 
 drill = pytest.mark.drill
@@ -203,3 +204,18 @@ def test_sixteen_workers_and_two_ps_are_as_easy_as_two_where_each_job_starts_lat
         assert run.wait(300) == 0, (folder / "said").read_text()
         wait_for(lambda: not processes_in(folder), 15, "all processes end")
     assert digests(folder) == reference
+
+
+@drill
+def test_snakemake_has_room_for_every_chief(folder):
+    """Four clusters start at once. Snakemake has 13 threads at 8 cores, and they take 16."""
+    config = folder / "config" / "config.yaml"
+    changed = yaml.safe_load(config.read_text())
+    model = {key: value for key, value in changed["models"]["path"].items() if key != "path"}
+    changed |= {"models": {f"m{number}": model for number in range(4)}, "cluster": {"ps": 1, "workers": 1}}
+    config.write_text(yaml.safe_dump(changed))
+    targets = [f"results/flights/models/{name}/fit.json" for name in changed["models"]]
+    environment = starting_late(folder, {"chief.py": 45})
+    line = command_line("--cores", "8", "--", *targets)
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
