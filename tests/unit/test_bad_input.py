@@ -223,7 +223,7 @@ def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
         "from tfglm.config import Layout, SelectionConfig\n"
         "from tfglm.data.ingest import ingest\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "layout = Layout.model_validate({'columns': {'x': 'number'}})\n"
         "settings = SelectionConfig.model_validate({'split': {'train': 'TRUE'}, 'columns': ['x']})\n"
         "ingest(Path('flights.csv'), 'flights', {'layout': layout}, settings, Path('out'))\n"

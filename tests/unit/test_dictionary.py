@@ -199,7 +199,7 @@ def by_hand(folder: Path, rows: list[dict], shards: tuple[Shard, ...], read: int
     )
     manifest = Manifest("hand", "hand.csv", "0" * 64, "own", 8192, columns, shards, read, {"where: flown": 2})
     table = pl.DataFrame(rows, levels.LEVELS_SCHEMA)
-    levels.write(folder / LEVELS, [table.filter(pl.col("column") == column.name) for column in columns])
+    levels.write(folder / LEVELS, [table.filter(pl.col("column") == column.name).to_arrow() for column in columns])
     return IngestedFile(folder, manifest, np.zeros((0, 3), np.int64))
 
 

@@ -118,12 +118,10 @@ for names in TOGETHER:
             f"ingest_together_{key_of(json.dumps(names))}"
         input:
             of_each(names, path_in(FILES, SHARDS_OF)),
+        # The manifest of a file stands for its folder, which the job replaces as a whole: Snakemake looks at each input of a
+        # job once more for each of its outputs.
         output:
-            manifests=[f"{SHARDS_OF[name]}/manifest.json" for name in names],
-            levels=[f"{SHARDS_OF[name]}/levels.parquet" for name in names],
-            checksums=[f"{SHARDS_OF[name]}/checksums.npy" for name in names],
-            predicted=[f"{SHARDS_OF[name]}/predicted_rows.npy" for name in names],
-            shards=directory([f"{SHARDS_OF[name]}/shards" for name in names]),
+            [f"{SHARDS_OF[name]}/manifest.json" for name in names],
         log:
             f"{LOGS_OF_DATA}/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.log",
         benchmark:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from tfglm import digests
 from tfglm.config import CollapseConfig
@@ -191,7 +192,7 @@ def _stored(name: str, values: np.ndarray, dictionary: Dictionary, coded: bool) 
     return StoredColumn(name, kind, values.dtype.name, coded)
 
 
-def _levels(column: StoredColumn, keys: Keys, rows: int) -> pl.DataFrame:
+def _levels(column: StoredColumn, keys: Keys, rows: int) -> pa.Table:
     """The table of levels of a column: of rows that lack nothing that is required, as all are that are left."""
     known = pl.DataFrame({"value": [], "rows": []})
     if column.name == MISSING:
@@ -223,7 +224,7 @@ def _finish(
     files: Sequence[IngestedFile],
     rows: int,
     columns: tuple[StoredColumn, ...] = (),
-    tables: Sequence[pl.DataFrame] = (),
+    tables: Sequence[pa.Table] = (),
     written: Sequence[Shard] = (),
     sums: np.ndarray | None = None,
     dropped: Mapping[str, int] | None = None,

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from tfglm import digests
@@ -237,12 +238,11 @@ class _ColumnOfFiles:
     def of(cls, name: str, files: Sequence[IngestedFile], lacking: Sequence[Collection[int]]) -> "_ColumnOfFiles":
         """`lacking` are the `lacking_patterns` of each file. Raises UserError for a column without a value in any row."""
         tables = [file.levels(name) for file in files]
-        # Of a column that a file has no value of, it does not tell the kind.
-        kinds = {
-            file.column(name).kind: file.manifest.source
-            for file, table in zip(files, tables, strict=True)
-            if table.filter(pl.col("rows") > 0, (pl.col("code") > 0) | pl.col("mean").is_not_null()).height
-        }
+        # Of a column that a file has no value of, it does not tell the kind. One query for all, as there may be many files.
+        of_rows = np.repeat(np.arange(len(files)), [len(table) for table in tables])
+        has_value = (pl.col("rows") > 0) & ((pl.col("code") > 0) | pl.col("mean").is_not_null())
+        with_values = np.unique(of_rows[pl.concat(tables).select(has_value).to_series().to_numpy()])
+        kinds = {files[number].column(name).kind: files[number].manifest.source for number in with_values}
         if not kinds and any(file.manifest.shards for file in files):
             where = ", ".join(file.manifest.source for file in files)
             raise UserError(
@@ -364,7 +364,7 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
         if column.rare_levels
     }
     texts = {
-        name: training_values(files, name, "text", dictionary.required)
+        name: counted_levels(column, files, dictionary.required)
         for name, column in dictionary.columns.items()
         if column.kind == "text" and column.distinct and column.distinct <= MOST_COMPARED
     }

@@ -92,7 +92,6 @@ def ingest(
         ThreadPoolExecutor(1) as beside,
     ):
         packed = beside.submit(editions.checksum_of, path) if packing(path) != "none" else None
-        (partial / "spill").mkdir()
         shuffler = Shuffler(partial / "spill", reader.encoders, settings.seed, executor, limits.chunk_bytes)
         places = [np.zeros(0, np.int64)]
         for kept in reader.kept_rows(executor, threads, compiled):
@@ -102,7 +101,8 @@ def ingest(
         shuffled = shuffler.finish()
         capacity = shards.capacity_for(shuffled.total())
         written, sums, described = write_shards(shuffled, capacity, partial, executor, threads)
-        shutil.rmtree(shuffler.folder)
+        if shuffler.folder.exists():
+            shutil.rmtree(shuffler.folder)
         with writing(partial / shards.LEVELS):
             tables = (
                 levels.table(column, shuffled.columns[0], of_column)

@@ -135,24 +135,12 @@ def choose(
     return max(fitting, key=likeness)
 
 
-_known: dict[tuple[str, str, str], set[str] | UserError] = {}
-
-
 def sources_needed(layout: Layout, settings: SelectionConfig, name: str) -> set[str]:
     """Return the names that the needed columns of the config have in a file of this layout.
 
-    Raises UserError as `selection` does. The result is cached, because the Snakefile asks for it several times and for each
-    file.
+    Raises UserError as `selection` does.
     """
-    key = layout.model_dump_json(), settings.model_dump_json(include=set(SelectionConfig.model_fields)), name
-    if key not in _known:
-        try:
-            _known[key] = {layout.columns[column].source for column in selection(layout, settings, name).needed}
-        except UserError as error:
-            _known[key] = error
-    if isinstance(known := _known[key], UserError):
-        raise known
-    return known
+    return {layout.columns[column].source for column in selection(layout, settings, name).needed}
 
 
 def check_expressions(candidates: Mapping[str, Layout], settings: SelectionConfig) -> None:

@@ -1,10 +1,12 @@
 """The format of `levels.parquet`: the values of the codes of a file, and the rows with each."""
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from pyarrow import parquet
 
 from tfglm.config import SPLITS
@@ -30,6 +32,9 @@ LEVELS_SCHEMA = {
 A plain column has code 0, and for each shard its mean, variance (divisor n), minimum and maximum; images have those of all
 pixels."""
 
+SCHEMA = pl.DataFrame(schema=LEVELS_SCHEMA).to_arrow().schema
+SPLIT_NAMES = pl.Series(SPLITS).to_arrow()
+
 
 def moments(stored: np.ndarray, groups: Sequence[PatternGroup]) -> list[dict]:
     """Describe some rows of a plain column for `levels.parquet`; by NumPy, whose sums are the same every time."""
@@ -47,40 +52,50 @@ def moments(stored: np.ndarray, groups: Sequence[PatternGroup]) -> list[dict]:
     return described
 
 
-def table(column: FinishedColumn, patterns: FinishedColumn, described: list[dict]) -> pl.DataFrame:
+def table(column: FinishedColumn, patterns: FinishedColumn, described: list[dict]) -> pa.Table:
     """Make the rows of `levels.parquet` for one column; `patterns` is the column MISSING, and `described` has the moments of all
     shards of a plain column."""
-    meaning = "number" if column.stored.kind == "image" else column.stored.kind
-    values = pl.concat([pl.Series(meaning, part, dtype=LEVELS_SCHEMA[meaning]) for part in ([None], column.levels)])
+    if not column.stored.coded:
+        of_shards = [{"column": column.stored.name, **each} for each in described]
+        in_order = sorted(of_shards, key=itemgetter("code", "split", "pattern"))
+        return pl.DataFrame(in_order, LEVELS_SCHEMA).to_arrow()
+    # Without polars: many small queries of it take longer than to parse a small file.
     codes = column.final[column.keys & CODE].astype(np.int64)
-    counted = pl.DataFrame(
-        {
-            "code": codes,
-            "split": pl.Series(SPLITS).gather(column.keys >> np.uint64(2 * BITS)),
-            "pattern": patterns.final[column.keys >> np.uint64(BITS) & CODE].astype(np.int64),
-            "rows": column.rows,
-            meaning: values.gather(codes),
-        }
-    )
-    both = pl.concat([pl.DataFrame(described, LEVELS_SCHEMA), counted], how="diagonal")
-    both = both.with_columns(column=pl.lit(column.stored.name))
-    return completed(both).sort("code", "split", "pattern", maintain_order=True)
+    splits = (column.keys >> np.uint64(2 * BITS)).astype(np.int64)
+    of_rows = patterns.final[column.keys >> np.uint64(BITS) & CODE].astype(np.int64)
+    order = np.lexsort((of_rows, np.argsort(np.argsort(SPLITS))[splits], codes))
+    codes, meaning = codes[order], column.stored.kind
+    values = pl.Series(column.levels, dtype=LEVELS_SCHEMA[meaning]).extend_constant(None, 1)
+    known = {
+        "column": pl.Series([column.stored.name]).to_arrow().take(integers(np.zeros_like(codes))),
+        "code": integers(codes),
+        "split": SPLIT_NAMES.take(integers(splits[order])),
+        "pattern": integers(of_rows[order]),
+        "rows": integers(column.rows[order]),
+        meaning: values.to_arrow().take(integers(np.where(codes, codes, len(values)) - 1)),
+    }
+    arrays = [known[kind.name] if kind.name in known else pa.nulls(len(codes), kind.type) for kind in SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def completed(table: pl.DataFrame) -> pl.DataFrame:
+def integers(values: np.ndarray) -> pa.Array:
+    """An int64 array as Arrow has it, without a copy."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def completed(table: pl.DataFrame) -> pa.Table:
     """Give a table all columns of LEVELS_SCHEMA, in order."""
     return table.select(
         (pl.col(name) if name in table.columns else pl.lit(None)).cast(dtype).alias(name)
         for name, dtype in LEVELS_SCHEMA.items()
-    )
+    ).to_arrow()
 
 
-def write(path: Path, tables: Iterable[pl.DataFrame]) -> None:
+def write(path: Path, tables: Iterable[pa.Table]) -> None:
     """Write the tables of the stored columns, in the order of the manifest, each as a row group. Raises OSError."""
-    schema = pl.DataFrame(schema=LEVELS_SCHEMA).to_arrow().schema
     repeated = ["column", "split", "text"]
     with parquet.ParquetWriter(
-        path, schema, compression="zstd", use_dictionary=repeated, write_page_checksum=True
+        path, SCHEMA, compression="zstd", use_dictionary=repeated, write_page_checksum=True
     ) as writer:
         for table in tables:
-            writer.write_table(table.to_arrow(), row_group_size=max(len(table), 1))
+            writer.write_table(table, row_group_size=max(len(table), 1))

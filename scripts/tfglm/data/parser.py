@@ -89,9 +89,12 @@ class Parser:
         if packing(self.path) == "parquet":
             return parquet_blocks(self.path, self._sources())
         fields = len(self.header) if self.whole_records else 0
-        checksum = self.checksum if packing(self.path) == "none" else None
-        dialect = self.layout.dialect
-        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered, dialect, checksum, self.buffers)
+        is_plain, block_bytes = packing(self.path) == "none", self.block_bytes
+        if is_plain:
+            # To clear more memory than the file fills would take as long as to parse a small file. One byte more shows the end.
+            block_bytes = min(block_bytes, self.path.stat().st_size + 1)
+        checksum, dialect = self.checksum if is_plain else None, self.layout.dialect
+        return csv_blocks(self.path, block_bytes, threads, fields, numbered, dialect, checksum, self.buffers)
 
     @cached_property
     def images(self) -> Images | None:

@@ -18,6 +18,7 @@ from tfglm.data.blocks import InputBlock
 from tfglm.data.csv_lines import LineProblem
 from tfglm.data.distinct import Distinct
 from tfglm.data.encoding import ColumnEncoder, Encoder, ImageEncoder, kind_of
+from tfglm.data.kinds import Kind
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.parser import UNREADABLE, Parsed, Parser
 from tfglm.data.selection import Selection, selection
@@ -56,6 +57,9 @@ class KeptRows:
     first: int = 0
 
 
+_kinds: dict[Selection, list[Kind]] = {}
+
+
 @dataclass
 class InputReader:
     """One file; `read`, `lines` and `dropped` count what has passed."""
@@ -91,12 +95,7 @@ class InputReader:
         parser.check_types()
         dropped = Counter(dict.fromkeys(selected.reasons, 0))
         reader = cls(file, parser, selected, settings, log, limits, [], dropped)
-        try:
-            empty = reader.select(InputBlock(memoryview(b""), 2))
-        except UNREADABLE as error:
-            raise UserError(f"{path}: data.derive, data.where or data.split: {str(error).splitlines()[0]}") from error
-        for name, column in zip((MISSING, *settings.columns), empty.columns, strict=True):
-            kind = kind_of(column.values)
+        for name, kind in zip((MISSING, *settings.columns), reader.kinds(), strict=True):
             if kind != "image":
                 reader.encoders.append(ColumnEncoder(name, kind, limits))
             elif parser.images:
@@ -106,6 +105,17 @@ class InputReader:
                     f"{path}: `{name}` has the type image in the layout, and images are read from .npz files only"
                 )
         return reader
+
+    def kinds(self) -> list[Kind]:
+        """The kinds of the columns of MISSING and of the settings, from a block without rows."""
+        if self.selection not in _kinds:
+            try:
+                empty = self.select(InputBlock(memoryview(b""), 2))
+            except UNREADABLE as error:
+                where = "data.derive, data.where or data.split"
+                raise UserError(f"{self.parser.path}: {where}: {str(error).splitlines()[0]}") from error
+            _kinds[self.selection] = [kind_of(column.values) for column in empty.columns]
+        return _kinds[self.selection]
 
     def kept_rows(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[KeptRows]:
         """Yield the kept rows, block by block in the order of the file.

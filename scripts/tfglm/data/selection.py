@@ -121,7 +121,7 @@ def truth(series: pl.Series) -> Distinct | None:
     return Distinct(pl.Series([0, 1]).to_arrow(), rows, np.arange(2, dtype=np.int32))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selection:
     """The config applied to one layout.
 
@@ -233,9 +233,26 @@ def _conditions(settings: SelectionConfig, columns: _Columns, problems: Problems
     return conditions
 
 
+_selections: dict[tuple[str, str, str], Selection | UserError] = {}
+
+
 def selection(layout: Layout, settings: SelectionConfig, name: str = "layout") -> Selection:
-    """Raise UserError with every invalid expression, or expression of a column that does not exist; `name` is the name of
-    the layout."""
+    """Return the config applied to a layout of that name. It is kept, because the Snakefile and jobs ask for each of many files.
+
+    Raises UserError with every invalid expression, or expression of a column that does not exist.
+    """
+    key = layout.model_dump_json(), settings.model_dump_json(include=set(SelectionConfig.model_fields)), name
+    if key not in _selections:
+        try:
+            _selections[key] = _selection(layout, settings, name)
+        except UserError as error:
+            _selections[key] = error
+    if isinstance(found := _selections[key], UserError):
+        raise found
+    return found
+
+
+def _selection(layout: Layout, settings: SelectionConfig, name: str) -> Selection:
     problems = Problems()
     columns = _columns(layout, settings, name, problems)
     conditions = _conditions(settings, columns, problems)

@@ -44,6 +44,9 @@ SHARDS_PER_FILE = 8
 MANIFEST = "manifest.json"
 LEVELS, CHECKSUMS, PREDICTED_ROWS = "levels.parquet", "checksums.npy", "predicted_rows.npy"
 
+MOST_KEPT = 2**18
+"""Bytes of a `levels.parquet` that is read once and kept: many small files are read for each column of a model."""
+
 MISSING = "__missing__"
 """The column that every shard has beside its own: which of the others lack a value in a row, as a coded pattern."""
 
@@ -137,6 +140,7 @@ class IngestedFile:
     folder: Path
     manifest: Manifest
     checksums: np.ndarray
+    _small_levels: bytes | None = field(default=None, repr=False, compare=False)
     _values: dict[str, "pl.Series"] = field(default_factory=dict, init=False, repr=False, compare=False)
     _read: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -145,9 +149,13 @@ class IngestedFile:
         """Raises UserError if the manifest, or what it says of its codes and shards, has changed since it was written."""
         path = Path(manifest_path)
         manifest = Manifest.load(path)
-        digests.check(path.with_name(LEVELS), manifest.digests[LEVELS], delete=path)
+        levels, small = path.with_name(LEVELS), None
+        if levels.exists() and levels.stat().st_size <= MOST_KEPT:
+            small = digests.read(levels, manifest.digests[LEVELS], delete=path)
+        else:
+            digests.check(levels, manifest.digests[LEVELS], delete=path)
         checksums = digests.read(path.with_name(CHECKSUMS), manifest.digests[CHECKSUMS], delete=path)
-        return cls(path.parent, manifest, np.load(io.BytesIO(checksums)))
+        return cls(path.parent, manifest, np.load(io.BytesIO(checksums)), small)
 
     def levels(self, name: str) -> "pl.DataFrame":
         """The rows of `levels.parquet` of a stored column. Raises UserError if the file has changed since it was loaded."""
@@ -157,10 +165,11 @@ class IngestedFile:
         from pyarrow import parquet
 
         path = self.folder / LEVELS
+        source = path if self._small_levels is None else pa.BufferReader(self._small_levels)
         try:
             if "footer" not in self._read:
-                self._read["footer"] = parquet.read_metadata(path)
-            with parquet.ParquetFile(path, metadata=self._read["footer"], page_checksum_verification=True) as file:
+                self._read["footer"] = parquet.read_metadata(source)
+            with parquet.ParquetFile(source, metadata=self._read["footer"], page_checksum_verification=True) as file:
                 table = file.read_row_group(list(self._columns).index(name), use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise digests.changed(path, str(error).splitlines()[0], delete=self.folder / MANIFEST) from error
@@ -227,7 +236,8 @@ class IngestedFile:
         """Return the values of the codes 1, 2, ... of a stored column, in the order of the codes."""
         if name not in self._values:
             levels = self.levels(name)
-            self._values[name] = levels.filter(levels["code"] > 0).unique("code").sort("code")[self.column(name).kind]
+            codes, rows = np.unique(levels["code"].to_numpy(), return_index=True)
+            self._values[name] = levels[self.column(name).kind].gather(rows[codes > 0])
         return self._values[name]
 
 

@@ -25,14 +25,23 @@ IN_ORDER = frozenset({SPLITS.index("predict")})
 
 @dataclass(frozen=True)
 class Chunk:
-    """Spilled rows: the number of rows of each split, which follow each other, and the types of the columns."""
+    """Permuted rows: the number of rows of each split, which follow each other, and the columns, or the files and types of
+    those that are on disk."""
 
     sizes: np.ndarray
-    dtypes: list[np.dtype]
+    columns: "list[np.ndarray | tuple[Path, np.dtype]]"
+
+    def column(self, number: int, rows: slice) -> np.ndarray:
+        """Some rows of a column."""
+        column = self.columns[number]
+        if isinstance(column, np.ndarray):
+            return column[rows]
+        path, dtype = column
+        return np.fromfile(path, dtype, rows.stop - rows.start, offset=rows.start * dtype.itemsize)
 
 
 class Shuffler:
-    """The rows of a file on their way to the shards. `folder` takes the chunks; the caller removes it."""
+    """The rows of a file on their way to the shards. `folder`, if needed, takes the chunks; the caller removes it."""
 
     def __init__(
         self,
@@ -58,14 +67,14 @@ class Shuffler:
         if self.waiting_bytes >= self.chunk_bytes:
             self._send()
 
-    def _send(self) -> None:
+    def _send(self, spill: bool = True) -> None:
         if self.chunks:
             self.chunks[-1].result()  # one at a time, or a fast reader would fill the memory
-        self.chunks.append(self.executor.submit(self._spill, len(self.chunks), self.waiting))
+        self.chunks.append(self.executor.submit(self._permute, len(self.chunks), self.waiting, spill))
         self.waiting, self.waiting_bytes = [], 0
 
-    def _spill(self, chunk: int, rows: list[list[np.ndarray]]) -> "Chunk":
-        """Permute the rows of each split, and write them."""
+    def _permute(self, chunk: int, rows: list[list[np.ndarray]], spill: bool) -> "Chunk":
+        """Permute the rows of each split, and `spill` them to disk."""
         split, *columns = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         random = np.random.default_rng([self.seed, chunk])
         order = []
@@ -83,32 +92,34 @@ class Shuffler:
             for number, (first, last) in enumerate(pairwise(ends))
             for group in groups_of(patterns, number, first, last)
         ]
+        permuted: list[np.ndarray | tuple[Path, np.dtype]] = []
         for number, (encoder, values) in enumerate(zip(self.encoders, columns, strict=True)):
             values = lookups.permuted(values, taken) if number else patterns
             encoder.note(values, groups)
-            path = self.path(chunk, number)
-            with writing(path):
-                write_values(path, values)
-        return Chunk(np.array(sizes), [values.dtype for values in columns])
+            permuted.append(self._spilled(chunk, number, values) if spill else values)
+        return Chunk(np.array(sizes), permuted)
 
-    def path(self, chunk: int, column: int) -> Path:
-        return self.folder / f"{chunk}-{column}"
+    def _spilled(self, chunk: int, column: int, values: np.ndarray) -> tuple[Path, np.dtype]:
+        path = self.folder / f"{chunk}-{column}"
+        self.folder.mkdir(exist_ok=True)
+        with writing(path):
+            write_values(path, values)
+        return path, values.dtype
 
     def finish(self) -> "ShuffledFile":
-        """All rows, once the last one has been added."""
+        """All rows, once the last one has been added. The last chunk stays in memory: a small file has no other."""
         if self.waiting:
-            self._send()
+            self._send(spill=False)
         chunks = [chunk.result() for chunk in self.chunks]
         finished = [encoder.finish() for encoder in self.encoders]
         sources = [number for number, columns in enumerate(finished) for _ in columns]
-        return ShuffledFile(self, chunks, [column for columns in finished for column in columns], sources)
+        return ShuffledFile(chunks, [column for columns in finished for column in columns], sources)
 
 
 @dataclass(frozen=True)
 class ShuffledFile:
-    """The spilled rows of a file, and the columns to be stored; `sources` are the encoders that these come from, by number."""
+    """The permuted rows of a file, and the columns to be stored; `sources` are the encoders that these come from, by number."""
 
-    shuffler: Shuffler
     chunks: list[Chunk]
     columns: list[FinishedColumn]
     sources: list[int]
@@ -153,11 +164,8 @@ class ShuffledShard:
 
     def column(self, number: int, order: np.ndarray) -> np.ndarray:
         """Return the column with this number in its stored form, [rows]."""
-        column, source, chunks = self.file.columns[number], self.file.sources[number], []
-        for chunk, rows in enumerate(self.slices):
-            dtype, size = self.file.chunks[chunk].dtypes[source], rows.stop - rows.start
-            path = self.file.shuffler.path(chunk, source)
-            chunks.append(np.fromfile(path, dtype, size, offset=rows.start * dtype.itemsize))
+        column, source = self.file.columns[number], self.file.sources[number]
+        chunks = [chunk.column(source, rows) for chunk, rows in zip(self.file.chunks, self.slices, strict=True)]
         if len({chunk.dtype.kind for chunk in chunks}) > 1:  # codes, and then plain values
             everywhere = [np.arange(len(chunk), dtype=np.uint32) for chunk in chunks]
             finished = [column.finished(chunk, rows) for chunk, rows in zip(chunks, everywhere, strict=True)]
