@@ -313,7 +313,9 @@ def test_what_has_no_finite_estimate_is_refused_by_name(frame, tmp_path):
     absent = frame.assign(times=(frame["delayed"] != "late").astype(int))
     with pytest.raises(UserError, match="no training row of class late of `delayed` has a weight above 0"):
         fit(absent, tmp_path, frequency="times")
-    with pytest.raises(UserError, match=r"formula: a regression of ordered classes has a threshold .*; remove `- 1`"):
+    with pytest.raises(
+        UserError, match=r"m\.formula: ordered classes have a threshold between each two .*; remove `- 1`"
+    ):
         fit(frame, tmp_path, "delayed ~ 0 + hour")
 
 

@@ -103,7 +103,7 @@ def build_design(
         design = from_mean(design, dictionary)
     if section == "models" and design.classes:
         ordered = design.distribution.is_ordered
-        design = in_order(design, where) if ordered else by_class(design, settings.reference_class, where)
+        design = in_order(design) if ordered else by_class(design, settings.reference_class, where)
     if section == "models":
         design = replace(design, numeric=builder.apart(design))
         check_information_size(design, where)

@@ -56,17 +56,9 @@ def by_class(design: Design, reference: str | None, where: str) -> Design:
     return replace(design, terms=terms, class_labels=labels, reference_class=against)
 
 
-def in_order(design: Design, where: str) -> Design:
-    """Add the thresholds between ordered classes to a design with the terms of one linear predictor.
-
-    Raises UserError, which names the section `where` of the config, without an intercept.
-    """
+def in_order(design: Design) -> Design:
+    """Add the thresholds between ordered classes to a design with an intercept and the terms of one linear predictor."""
     assert design.classes
-    if design.intercept is None:
-        raise UserError(
-            f"{where}.formula: a regression of ordered classes has a threshold between each two of them, which an intercept is "
-            "part of; remove `- 1` or `0 +`"
-        )
     labels = design.classes.levels
     distances = tuple(Term(f"{label}: {INTERCEPT}", equation=label) for label in labels[1:-1])
     intercept, *terms = design.terms
@@ -75,8 +67,7 @@ def in_order(design: Design, where: str) -> Design:
 
 def thresholds(design: Design) -> scipy.sparse.csr_array:
     """Return the matrix that converts coefficients with an intercept and distances to those with thresholds, [p, p]."""
+    places = [design.slices[term.name].start for term in design.terms if term.base == INTERCEPT]
     change = scipy.sparse.eye_array(design.size, format="lil")
-    if design.is_ordered:
-        places = [design.slices[term.name].start for term in design.terms if term.base == INTERCEPT]
-        change[places, np.full(len(places), design.intercept)] = -1.0
+    change[places, np.full(len(places), design.intercept)] = -1.0
     return change.tocsr()

@@ -43,6 +43,11 @@ def check_kinds(
     problems = Problems()
     with problems.collected():
         check_response(where, settings, formula.response, kinds, with_level)
+    if FAMILIES[settings.family].is_ordered and not formula.intercept:
+        problems.messages.append(
+            f"{where}.formula: ordered classes have a threshold between each two of them, and an intercept is one of these; "
+            "remove `- 1` or `0 +`"
+        )
     factors = {factor.name: factor for term in formula.terms for factor in term.factors}
     for factor in factors.values():
         with problems.collected():

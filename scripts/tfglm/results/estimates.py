@@ -87,7 +87,9 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     directions = (scale @ fitted.null_vectors.T).T
     sizes = (abs(scale) @ np.abs(fitted.null_vectors).T).T
     held, basis = hold(directions, references_first(design, zeros), sizes)
-    transform = (thresholds(design) @ holding_zero(held, basis) @ scale).tocsr()
+    transform = (holding_zero(held, basis) @ scale).tocsr()
+    if design.is_ordered:
+        transform = (thresholds(design) @ transform).tocsr()
     separated = fitted.status == SEPARATED
     is_held = np.isin(np.arange(design.size), held)
     is_reference = is_held & (at_reference(design, zeros) > 0)
