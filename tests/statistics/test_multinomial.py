@@ -210,7 +210,7 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(frame, tmp_path):
         ({"solver": "adam"}, "solver: `adam` learns one linear predictor"),
         ({"export": True}, "export: a regression of classes has none"),
         ({"leverage": True}, "leverage: a regression of classes has none"),
-        ({"profile": {"x": {"x": 1}}}, "profile: a regression of classes has none"),
+        ({"profile": {"x": {"x": 1}}}, "profile: a multinomial regression has none"),
         ({"tests": "likelihood_ratio"}, "tests: a multinomial regression has Wald tests alone"),
         ({"adjusted_means": "balanced"}, "adjusted_means: a regression of classes averages over the `observed` rows"),
         ({"trials": "w"}, "trials: only family binomial"),

@@ -392,8 +392,9 @@ CONFLICTS = (
     ),
     *(
         Conflict(key, f"`{key}`", CLASSES, "a regression of classes has none; remove the key")
-        for key in ("leverage", "export", "profile")
+        for key in ("leverage", "export")
     ),
+    Conflict("profile", PROFILE, MULTINOMIAL, "a multinomial regression has none; remove the key"),
     Conflict("threshold", "`threshold`", CLASSES, f"{NO_THRESHOLD}; remove the key"),
 )
 

@@ -25,6 +25,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import ndtri, stdtrit
 
+from tfglm.design.by_class import thresholds
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.design.references import coefficient_name
@@ -256,6 +257,8 @@ def direction_of(design: Design, fitted: Fitted, name: str, weights: Mapping[str
         if fitted.status[place] in (SEPARATED, EMPTY):
             raise UserError(f"{where}: `{coefficient}` has no finite estimate, so it has no profile")
         row[place] = weight
+    if design.is_ordered:
+        row = thresholds(design).T @ row
     direction = np.asarray(to_data_scale(design).T @ row).ravel()
     if not fitted.estimable(direction[None])[0]:
         raise UserError(
