@@ -317,6 +317,33 @@ def test_profile_intervals_end_where_the_likelihood_has_fallen(frame, link, tmp_
         fit(frame, tmp_path, "delayed ~ carrier", profile={"late": named["late"]})
 
 
+@each_link
+def test_penalised_fits_are_at_the_minimum(frame, link, tmp_path):
+    """Of the mean loss and the penalty on all levels and standardised numbers; thresholds have none."""
+    l1, l2 = 0.02, 0.02
+    formula, oracle = "delayed ~ carrier + hour + wind", Oracle(frame, link)
+    carriers = np.column_stack([frame["carrier"] == level for level in sorted(frame["carrier"].unique())]).astype(float)
+    numbers = frame[["hour", "wind"]].to_numpy()
+    oracle.x = np.hstack([carriers, (numbers - numbers.mean(0)) / numbers.std(0)])
+
+    def slope(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """The coefficients without those of thresholds, and the derivative of the mean loss by all."""
+        b = table["estimate"].to_numpy().copy()
+        b[:3] -= b[-2:] @ numbers.mean(0)
+        b[-2:] *= numbers.std(0)
+        return b[3:], oracle.scores(b).mean(0)
+
+    b, gradient = slope(table_of(*fit(frame, tmp_path / "ridge", formula, link=link, l2=l2)))
+    assert np.abs(gradient[:3]).max() < 1e-9 and np.abs(gradient[3:] + l2 * b).max() < 1e-9
+    b, gradient = slope(table_of(*fit(frame, tmp_path / "net", formula, link=link, l1=l1, l2=l2)))
+    assert np.abs(gradient[:3]).max() < 1e-8 and 0 < np.count_nonzero(b) < len(b)
+    smooth = gradient[3:] + l2 * b
+    assert np.abs((smooth + l1 * np.sign(b))[b != 0]).max() < 1e-7 and np.abs(smooth[b == 0]).max() < l1 + 1e-7
+    stuck = frame.assign(delayed=frame["delayed"].where(frame["carrier"] != "DL", "stuck"))
+    table = table_of(*fit(stuck, tmp_path / "stuck", formula, link=link, l2=l2))
+    assert np.isfinite(table["estimate"]).all() and "posterior_sd" in table
+
+
 @pytest.mark.slow
 def test_what_has_no_finite_estimate_is_refused_by_name(frame, tmp_path):
     aliased = frame.assign(twice=2 * frame["hour"])
@@ -378,7 +405,7 @@ def test_losses_keep_their_digits_at_the_ends_and_between_near_thresholds(link):
         ({"absorb": ["dest"]}, "absorb: there is no family ordinal with link logit where factors are absorbed"),
         ({"std_errors": "HC3"}, "std_errors: family ordinal has no `HC3`, as a row has a variance for each class"),
         ({"solver": "adam"}, "solver: `adam` learns one linear predictor without thresholds"),
-        ({"l2": 0.1}, "l2: family ordinal has no penalties"),
+        ({"l2": 0.1, "std_errors": "HC1"}, "std_errors: a penalised fit"),
         ({"formula": "y ~ s(x)"}, r"formula: family ordinal has no smooth terms s\(\)"),
         ({"export": True}, "export: a regression of classes has none"),
         ({"diagnostics": True}, "diagnostics: a regression of classes has no residuals"),

@@ -72,7 +72,6 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "an online solver without `finish: newton`": lambda m: not getattr(m, "is_exact", True),
     "`multinomial`": lambda m: m.family == "multinomial",
     "`multinomial` or `ordinal`": lambda m: m.family in ("multinomial", "ordinal"),
-    "`ordinal`": lambda m: m.family == "ordinal",
     "a family other than `ordinal`": lambda m: m.family != "ordinal",
     "a family other than `multinomial`": lambda m: m.family != "multinomial",
     "a family other than `binomial` and `poisson`": lambda m: m.family not in WITH_FIRTH,
@@ -131,7 +130,7 @@ class Conflict:
 
 SMOOTH = "smooth terms (`s()`)"
 PENALTY, ABSORB, ONLINE = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online solver"
-CLASSES, MULTINOMIAL, ORDINAL = "`multinomial` or `ordinal`", "`multinomial`", "`ordinal`"
+CLASSES, MULTINOMIAL = "`multinomial` or `ordinal`", "`multinomial`"
 FIRTH, SHAPE, RATIOS, PROFILE = "`firth`", "an estimated `theta` or `power`", "`tests: likelihood_ratio`", "`profile`"
 INEXACT, NOT_CLASSICAL = "an online solver without `finish: newton`", "`std_errors` other than `classical`"
 
@@ -378,12 +377,6 @@ CONFLICTS = (
         "`{model.online_solver}` learns one linear predictor without thresholds; use `newton`",
     ),
     Conflict("tests", RATIOS, MULTINOMIAL, "a multinomial regression has Wald tests alone; remove the key"),
-    Conflict(
-        "l2",
-        ORDINAL,
-        PENALTY,
-        "family ordinal has no penalties; remove `l1`, `l2` and `path`, or use family multinomial, which has them",
-    ),
     Conflict(
         "adjusted_means",
         "`adjusted_means: balanced`",

@@ -14,7 +14,7 @@ from tfglm.results.compare import response_of
 
 def is_symmetric(fit: Mapping) -> bool:
     """Whether all classes have coefficients, as in a penalised fit; then a coefficient compares no two classes."""
-    return bool(fit.get("classes")) and "effective_coefficients" in fit
+    return compares_classes(fit) and "effective_coefficients" in fit
 
 
 def effect_and_ratio(fit: Mapping, effect: str, ratio: str | None) -> tuple[str, str | None]:

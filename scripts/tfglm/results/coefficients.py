@@ -80,7 +80,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         columns |= tested
     family = design.distribution
     # In a penalised fit a coefficient compares no two classes.
-    if family.ratio and not (penalised and design.equations):
+    if family.ratio and not (penalised and design.compares_classes):
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
             columns[family.ratio] = np.exp(estimated.values)
     columns["rows"] = fitted.rows.astype(np.int64)

@@ -134,7 +134,9 @@ def refuse_levels_at_an_end(design: Design, counts: Sums) -> None:
         for end, which in ends.items()
         if counts[f"class_{which}_{number}"][group] == counts[f"weight_sum_{number}"][group]
     ]
-    refuse_levels(design, "as levels have one class at an end", lacking, "or leave the term out")
+    refuse_levels(
+        design, "as levels have one class at an end", lacking, "or add a ridge (`l2`), which keeps them finite"
+    )
 
 
 def levels_of_terms(design: Design, counts: Sums) -> Iterator[tuple[int, str, int]]:
