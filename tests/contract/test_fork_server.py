@@ -19,7 +19,7 @@ import os, subprocess, sys
 from pathlib import Path
 import forked
 from tfglm.roles import fork_server
-os.environ[forked.ADDRESS] = fork_server.start(Path(sys.argv[1]), sys.argv[2:])
+os.environ[forked.ADDRESS] = fork_server.Started(Path(sys.argv[1]), sys.argv[2:]).address
 print(os.environ[forked.ADDRESS], flush=True)
 sys.stdin.read()
 """

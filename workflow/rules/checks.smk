@@ -59,6 +59,7 @@ def check_this_config():
     """Collect the mistakes of this config, unless nothing has changed since it had none."""
 
     def has_none():
+        FORK_SERVER.start()
         before = len(PROBLEMS.messages)
         check_config(CONFIG, PROBLEMS)
         return len(PROBLEMS.messages) == before
@@ -238,11 +239,11 @@ def tell_why_groups_fail():
 
 onstart:
     workflow.execution_settings.latency_wait = latency_wait()
+    FORK_SERVER.serve()
     check_machine()
     check_nodes()
     watch_queue()
     tell_why_groups_fail()
-    start_fork_server()
     look_often()
     make_room_for_groups()
 

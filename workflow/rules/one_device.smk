@@ -18,6 +18,8 @@ rule fit:
         f"{TIMINGS}/fit/{{model}}.tsv"
     wildcard_constraints:
         model=NO_NETWORK,
+    # Tables and pages wait for it.
+    priority: 50
     conda:
         "../envs/tfglm.yaml"
     threads: 1

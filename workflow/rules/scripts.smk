@@ -84,6 +84,9 @@ def run_of(*configs, options=()):
 
 sys.path.insert(0, str(SCRIPTS))
 
+import forked
+from tfglm.roles import fork_server
+
 
 include: "display.smk"
 
@@ -91,22 +94,40 @@ include: "display.smk"
 FORKED = re.compile(r'forked[.]py" (\w+[.]py)')
 
 
-def start_fork_server():
-    """Let one process import what jobs need, and fork the jobs, if they run on this machine with the packages of this Python.
-    Any value of TFGLM_FORK_SERVER prevents it."""
-    import forked
-    from tfglm.roles import fork_server
+class ForkServer:
+    """The process that imports what jobs need, and forks the jobs, if they run on this machine with the packages of this Python. Any
+    value of TFGLM_FORK_SERVER prevents it."""
 
-    is_here = workflow.local_exec and not workflow.deployment_settings.deployment_method
-    if is_here and hasattr(os, "pidfd_open") and forked.ADDRESS not in os.environ:
-        jobs = [job for level in workflow.dag.toposorted() for job in level if workflow.dag.needrun(job)]
-        scripts = dict.fromkeys(script for job in jobs for script in FORKED.findall(job.rule.shellcmd or ""))
-        # Jobs of networks import all of TensorFlow, which is impossible after an import of its parts.
-        ahead = [script for script in scripts if script != "fit.py" or not NETWORKS]
-        # No other job waits for pages, not even for those of the rows, which come early.
-        ahead.sort(key="write_pages.py".__eq__)
-        with contextlib.suppress(OSError):  # such as a full disk: the jobs then run without it
-            os.environ[forked.ADDRESS] = fork_server.start(SCRIPTS, ahead)
+    def __init__(self):
+        self.started = None
+
+    def start(self):
+        """Start it. Before this process makes the same imports to check the config is a good time."""
+        cores_here = workflow.resource_settings.nodes is None and workflow.resource_settings.cores
+        is_run = workflow.is_main_process and cores_here and not workflow.logger_manager.settings.dryrun
+        if self.started or not is_run or workflow.deployment_settings.deployment_method:
+            return
+        if hasattr(os, "pidfd_open") and forked.ADDRESS not in os.environ and workflow.modifier.is_main_snakefile():
+            with contextlib.suppress(OSError):  # such as a full disk: the jobs then run without it
+                self.started = fork_server.Started(SCRIPTS, ["build_design.py"])
+
+    def serve(self):
+        """Let it fork the jobs of this run."""
+        self.start()
+        if self.started and workflow.local_exec:
+            jobs = [job for level in workflow.dag.toposorted() for job in level if workflow.dag.needrun(job)]
+            scripts = dict.fromkeys(script for job in jobs for script in FORKED.findall(job.rule.shellcmd or ""))
+            # Jobs of networks import all of TensorFlow, which is impossible after an import of its parts.
+            ahead = [script for script in scripts if script != "fit.py" or not NETWORKS]
+            # No other job waits for pages, not even for those of the rows, which come early.
+            ahead.sort(key="write_pages.py".__eq__)
+            self.started.prepare(ahead)
+            os.environ[forked.ADDRESS] = self.started.address
+        elif self.started:
+            self.started.stop()
+
+
+FORK_SERVER = ForkServer()
 
 
 def look_often():

@@ -1,8 +1,8 @@
 """A process that imports what jobs need once, and forks each job of a run on this machine.
 
-Otherwise each job imports for 0.3 to 2 s of a processor. The server imports what the scripts of a run need while it waits for
-jobs, and what they import at their top when a job comes. Each job is a process of its own, with the folder, environment and open
-files of the command that asked for it (`scripts/forked.py`).
+Otherwise each job imports for 0.3 to 2 s of a processor. The server starts while Snakemake checks the config. It imports what
+the scripts of a run need while it waits for jobs, and what they import at their top when a job comes. Each job is a process of
+its own, with the folder, environment and open files of the command that asked for it (`scripts/forked.py`).
 
 The server ends with Snakemake, and the jobs end with the server. A job also ends if its command is killed. If the server cannot
 fork, the command runs the script itself.
@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,43 +37,53 @@ SPARED = {"jemalloc_bg_thd", "polars-ooc-clea"}
 has moved from memory to disk, which no job asks of it."""
 
 
-def start(folder: Path, scripts: Iterable[str]) -> str:
-    """Start a server for the jobs of this process, and return the path of its socket.
+class Started:
+    """A server for the jobs of this process. It ends with this process, if `stop` does not end it earlier.
 
     Parameters
     ----------
     folder
         That of the scripts.
     scripts
-        Those of the jobs, in the order of their start. The server imports what they need while it waits.
+        Scripts whose imports the server makes while it waits.
 
     Raises OSError if this system has no such server.
     """
-    os.close(os.pidfd_open(os.getpid()))  # not on each system and in each sandbox
-    address = Path(tempfile.mkdtemp(prefix="tfglm-"), "fork-server")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(address))
-        listener.listen(128)
-        serve = ["--serve", str(listener.fileno()), str(os.getpid()), *scripts, " " * PADDING]
-        server = subprocess.Popen(
-            [sys.executable, str(folder / "forked.py"), *serve],
-            cwd="/",
-            # Memory and threads of the jobs are those of a fit in one process.
-            env=tensorflow_setup.environment(os.environ) | {"POLARS_ALLOW_FORKING_THREAD": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()],
-            # Ctrl-C reaches jobs through their commands.
-            start_new_session=True,
-        )
 
-    @atexit.register
-    def stop() -> None:
-        server.terminate()
-        server.wait()
-        shutil.rmtree(address.parent, ignore_errors=True)
+    def __init__(self, folder: Path, scripts: Sequence[str] = ()) -> None:
+        os.close(os.pidfd_open(os.getpid()))  # not on each system and in each sandbox
+        address = Path(tempfile.mkdtemp(prefix="tfglm-"), "fork-server")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(address))
+            listener.listen(128)
+            serve = ["--serve", str(listener.fileno()), str(os.getpid()), " " * PADDING]
+            self._process = subprocess.Popen(
+                [sys.executable, str(folder / "forked.py"), *serve],
+                cwd="/",
+                # Memory and threads of the jobs are those of a fit in one process.
+                env=tensorflow_setup.environment(os.environ) | {"POLARS_ALLOW_FORKING_THREAD": "1"},
+                stdin=subprocess.PIPE,
+                bufsize=0,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()],
+                # Ctrl-C reaches jobs through their commands.
+                start_new_session=True,
+            )
+        self.address = str(address)
+        """The path of its socket."""
+        atexit.register(self.stop)
+        self.prepare(scripts)
 
-    return str(address)
+    def prepare(self, scripts: Sequence[str]) -> None:
+        """Let the server import next what these scripts need, in their order."""
+        assert self._process.stdin
+        with contextlib.suppress(OSError):  # it has ended
+            self._process.stdin.write(json.dumps(list(scripts)).encode() + b"\n")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        shutil.rmtree(Path(self.address).parent, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -96,13 +106,13 @@ class Forked:
     command: socket.socket
 
 
-def main(listener: str, parent: str, *scripts: str) -> None:
+def main(listener: str, parent: str, _: str) -> None:
     """Fork jobs until the parent ends; in a job, run its script."""
     status: list[int] = []
     # The function that is registered first runs last.
     atexit.register(lambda: leave(*status))
     server = Server(socket.socket(fileno=int(listener)), int(parent))
-    if request := server.serve(list(scripts[:-1])):
+    if request := server.serve():
         sys.argv = request.line
         forking.show(request.line[1:])
         try:
@@ -134,23 +144,35 @@ class Server:
         self._pid, self._parent, self._listener = os.getpid(), parent, listener
         self._jobs: set[Forked] = set()
         self._waiting = selectors.DefaultSelector()
+        self._scripts: list[str] = []
         self._waiting.register(listener, selectors.EVENT_READ)
+        self._waiting.register(sys.stdin, selectors.EVENT_READ)
         self._waiting.register(os.pidfd_open(parent), selectors.EVENT_READ)
 
-    def serve(self, scripts: list[str]) -> JobRequest | None:
-        """Fork jobs until the parent ends. Return its request in each job. Prepare these scripts while no job comes."""
+    def serve(self) -> JobRequest | None:
+        """Fork jobs until the parent ends. Return its request in each job. Prepare scripts while no job comes."""
         while os.getppid() == self._parent:
-            ready = self._waiting.select(0 if scripts else None)
+            ready = self._waiting.select(0 if self._scripts else None)
             if not ready:
-                prepare(scripts.pop(0), wholly=True)
+                prepare(self._scripts.pop(0), wholly=True)
             for key, _ in ready:
                 if key.fileobj is self._listener:
                     if request := self._accept():
                         return request
+                elif key.fileobj is sys.stdin:
+                    self._take_scripts()
                 elif key.data in self._jobs:
                     (self._pass_on if key.fileobj is key.data.command else self._reap)(key.data)
         shutil.rmtree(Path(self._listener.getsockname()).parent, ignore_errors=True)
         return None
+
+    def _take_scripts(self) -> None:
+        """Take the scripts to prepare next from the parent."""
+        lines = os.read(0, 65536).splitlines()
+        if lines:
+            self._scripts = json.loads(lines[-1])
+        else:
+            self._waiting.unregister(sys.stdin)
 
     def _accept(self) -> JobRequest | None:
         """Fork the job that a command asks for, and return its request there."""
@@ -217,10 +239,10 @@ def prepare(script: str, wholly: bool = False) -> None:
     """Import what a script imports, and `wholly` call its `prepare`. If that fails, so does the job, and reports it."""
     with contextlib.suppress(BaseException):
         module = importlib.import_module(script.removesuffix(".py"))
-        if "tfglm.loops" in sys.modules:
-            sys.modules["tfglm.loops"].set_up()
         if wholly and hasattr(module, "prepare"):
             module.prepare()
+        if "tfglm.loops" in sys.modules:
+            sys.modules["tfglm.loops"].set_up()
 
 
 def fork() -> int | None:
