@@ -58,15 +58,15 @@ class Oracle:
     def __init__(self, frame: pd.DataFrame, link: str, weight=1.0, formula: str = FORMULA):
         self.x = model_matrix(frame, formula.replace("^", "**")).drop(columns=[("Intercept", "")]).to_numpy(float)
         self.y, self.weight = frame["delayed"].map(LABELS.index).to_numpy(), weight * np.ones(len(frame))
-        self.law = DISTRIBUTIONS[link]
+        self.law, self.offset = DISTRIBUTIONS[link], np.zeros((len(frame), 1))
 
     def probabilities(self, b: np.ndarray, x: np.ndarray | None = None) -> np.ndarray:
-        below = self.law.cdf(b[:3] - ((self.x if x is None else x) @ b[3:])[:, None])
+        below = self.law.cdf(b[:3] - ((self.x if x is None else x) @ b[3:])[:, None] - self.offset)
         return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
     def scores(self, b: np.ndarray) -> np.ndarray:
         """The derivative of minus the log-likelihood of each row, [rows, p]."""
-        values = np.column_stack([np.full(len(self.y), -np.inf), b[:3] - (self.x @ b[3:])[:, None]])
+        values = np.column_stack([np.full(len(self.y), -np.inf), b[:3] - (self.x @ b[3:])[:, None] - self.offset])
         density = np.column_stack([np.where(np.isinf(values), 0.0, self.law.pdf(values)), np.zeros(len(self.y))])
         rows = np.arange(len(self.y))
         above, below = density[rows, self.y + 1], density[rows, self.y]
@@ -121,6 +121,38 @@ def test_estimates_and_errors_are_those_of_polr_and_of_the_maximum(frame, link, 
         assert np.allclose(table["odds_ratio"], np.exp(table["estimate"]))
     else:
         assert "odds_ratio" not in table and "class" not in table
+
+
+def test_an_offset_is_added_to_the_linear_predictor(frame, tmp_path):
+    file = ingest_frame(frame, tmp_path)
+    formula = "delayed ~ carrier + hour"
+    design, fitted, _ = fit_files([file], formula, "ordinal", class_order=LABELS, offset="wind")
+    table, theirs = kept(table_of(design, fitted)), json.loads((GOLDEN / "ordinal.json").read_text())["offset"]
+    names = [f"{term}{level}".removeprefix("(Threshold)") for term, level in table.index]
+    expected = [theirs["coefficients"][name] for name in names]
+    assert np.all(np.abs(table["estimate"] - expected) < 1e-5 * table["std_error"])
+    assert fitted.summary["log_likelihood"] == pytest.approx(theirs["log_likelihood"], rel=1e-10)
+    assert fitted.summary["null_deviance"] == pytest.approx(theirs["null_deviance"], rel=1e-10)
+    oracle = Oracle(frame, "logit", formula=formula)
+    b, wind = table["estimate"].to_numpy(), frame["wind"].to_numpy()[:, None]
+    # Of the column of the offset, and at one value of it.
+    shares = []
+    for oracle.offset in (wind + 1e-4, wind - 1e-4, 0 * wind + 2.0):
+        shares.append(oracle.probabilities(b).mean(axis=0))
+    effects = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95).effects
+    at_value = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95, offset_at=2.0).means
+    of_hour = effects[effects["term"] == "hour"]["estimate"].to_numpy()
+    np.testing.assert_allclose(of_hour / b[-1], (shares[0] - shares[1]) / 2e-4, rtol=1e-6, atol=1e-9)
+    by_level = at_value.pivot_table("mean", "level", "class")[LABELS]
+    counts = frame["carrier"].value_counts()
+    assert np.allclose(by_level.sum(axis=1), 1) and set(by_level.index) == set(counts.index)
+    with_dl = oracle.probabilities(
+        b,
+        model_matrix(pd.concat([frame.assign(carrier="DL"), frame]), formula)
+        .drop(columns=[("Intercept", "")])
+        .to_numpy(float)[: len(frame)],
+    ).mean(axis=0)
+    np.testing.assert_allclose(by_level.loc["DL"], with_dl, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -401,7 +433,6 @@ def test_losses_keep_their_digits_at_the_ends_and_between_near_thresholds(link):
     ("keys", "message"),
     [
         ({"firth": True}, "firth: only families binomial and poisson have this penalty"),
-        ({"offset": "x"}, "offset: family ordinal has none"),
         ({"absorb": ["dest"]}, "absorb: there is no family ordinal with link logit where factors are absorbed"),
         ({"std_errors": "HC3"}, "std_errors: family ordinal has no `HC3`, as a row has a variance for each class"),
         ({"solver": "adam"}, "solver: `adam` learns one linear predictor without thresholds"),

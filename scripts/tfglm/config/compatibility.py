@@ -362,7 +362,7 @@ CONFLICTS = (
         "pairwise_at", "`pairwise_at`", "no `pairwise`", "there is no factor to compare; name some under `pairwise`"
     ),
     # Responses of several classes.
-    Conflict("offset", "`offset`", CLASSES, "family {model.family} has none; remove the key"),
+    Conflict("offset", "`offset`", MULTINOMIAL, "family multinomial has none; remove the key"),
     Conflict(
         "std_errors",
         "`std_errors: quasi`, `HC2` or `HC3`",

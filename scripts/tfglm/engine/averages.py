@@ -266,14 +266,18 @@ class MeanSlope(Averages):
 
     def add(self, block: AveragedBlock) -> None:
         by_multiplier = self._slopes(block)
-        change, offset = self._change(block, by_multiplier, self._changed), self._design.offset
-        if offset and offset.column == self._value.column:
-            change += block.derivatives(offset, self._value)[0]
+        change = self._with_offset(block, self._change(block, by_multiplier, self._changed))
         first = block.weight * block.slope
         second = block.weight * block.curvature * change
         self._total += float((first * change).sum())
         self._weight += float(block.weight.sum())
         self._add_derivative(block, self._derivative, range(len(self._parts)), first, second, by_multiplier)
+
+    def _with_offset(self, block: AveragedBlock, change: np.ndarray) -> np.ndarray:
+        """A derivative of the linear predictor by the column, with that of the offset if it is of the column."""
+        offset = self._design.offset
+        own = offset is not None and offset.column == self._value.column
+        return change + block.derivatives(offset, self._value)[0] if offset and own else change
 
     def _slopes(self, block: AveragedBlock) -> dict[int, np.ndarray]:
         """The derivatives of the multipliers by the column, [rows] each."""

@@ -183,10 +183,8 @@ class OrderedSlopes(ClassSlopes):
         by_multiplier = self._slopes(block)
         self._weight += float(block.weight.sum())
         own = self._of_equations[SHARED]
-        shared, change = (
-            block.linear_predictor(self._coefficients, self._parts[own]),
-            self._change(block, by_multiplier, own),
-        )
+        shared = block.linear_predictor(self._coefficients, self._parts[own])
+        change = self._with_offset(block, self._change(block, by_multiplier, own))
         eta = distances(self._design, self._coefficients) - shared[:, None]
         cumulative = cumulative_of(self._family)
         density = block.weight[:, None] * cumulative.density(eta)

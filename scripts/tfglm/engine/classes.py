@@ -107,7 +107,7 @@ class EvaluatedOrdered(EvaluatedClasses):
         """zeta_k - eta, [rows, classes]."""
         design, parts = self._design, self._parts
         own = [k for k, part in enumerate(design.parts) if not part.term.equation]
-        shared = self.rows.without_offset(self.coefficients, parts[own], self.numbers)
+        shared = self.rows.linear_predictor(self.coefficients, parts[own], self.numbers)
         return -shared[:, None] + distances(design, self.coefficients)
 
     @cached_property

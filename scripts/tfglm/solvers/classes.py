@@ -2,6 +2,7 @@
 thresholds."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -11,11 +12,12 @@ from tfglm.design.terms import INTERCEPT
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.solvers import newton
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Blocks, null_vectors
 from tfglm.solvers.objective import Counted, Solution
 from tfglm.solvers.plain import PlainObjective
-from tfglm.solvers.run import Run
+from tfglm.solvers.run import Reporter, Run
 from tfglm.solvers.separation import group_names, terms_in
 
 SHOWN = 10
@@ -90,10 +92,27 @@ class OrderedObjective(ClassesObjective):
 
     @classmethod
     def _null_model(cls, workload: Workload, run: Run, counts: Sums) -> tuple[np.ndarray, float]:
-        return null_model_of_thresholds(workload.design, counts)
+        design = workload.design
+        coefficients, loss = null_model_of_thresholds(design, counts)
+        if not design.offset:
+            return coefficients, loss
+        alone = replace(design, terms=tuple(term for term in design.terms if term.base == INTERCEPT), numeric=())
+        counted = Counted(workload.with_design(alone), counts, alone, counts)
+        point = newton.solve(ThresholdsObjective.of(counted, replace(run, reporter=Reporter())).begin()).point
+        # The constants come first.
+        coefficients[: alone.size] = point.coefficients
+        return coefficients, point.loss
 
     def facts(self, fitted: Fitted) -> dict:
         return {"classes": list(self.design.class_labels), "ordered": True, "pearson_dispersion": None}
+
+
+class ThresholdsObjective(OrderedObjective):
+    """F of the model with thresholds and offset alone. Its solver begins at the thresholds without the offset."""
+
+    @classmethod
+    def _null_model(cls, workload: Workload, run: Run, counts: Sums) -> tuple[np.ndarray, float]:
+        return null_model_of_thresholds(workload.design, counts)
 
 
 def refuse_lacking_classes(design: Design, counts: Sums) -> None:
@@ -180,7 +199,7 @@ def null_model(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
 
 
 def null_model_of_thresholds(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
-    """The coefficients [p] and the loss of the model with the thresholds alone."""
+    """The coefficients [p] and the loss of the model with the thresholds alone, without an offset."""
     of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.class_labels))])
     total, coefficients = of_classes.sum(), np.zeros(design.size)
     zeta = [design.distribution.link(share) for share in np.cumsum(of_classes)[:-1] / total]
