@@ -41,6 +41,14 @@ def test_the_strongest_effects_have_each_term_and_say_what_they_compare():
     assert (effects.rows[0].size, effects.rows[0].interval) == ("4.48", "3.67 to 5.47")
 
 
+@pytest.mark.parametrize(
+    ("span", "more"), [(0.0, "+100"), (8.0, "+1"), (10.0, "+10"), (0.04, "+0.01"), (500.0, "+100")]
+)
+def test_no_effect_is_of_more_than_the_range_of_a_number(span, more):
+    effects = strongest_effects(coefficients(), "log odds ratio", "odds_ratio", 1.0, UNITS, {"age": span})
+    assert effects.rows[-1].label == f"age, {more} years"
+
+
 def test_columns_have_their_labels():
     words = Words(UNITS.labels, UNITS.units, {}, {"smoker": "Smoking status", "age": "Age at entry"})
     table = coefficients(2).replace({"term": {"town": "age:C(smoker):log(age)"}})

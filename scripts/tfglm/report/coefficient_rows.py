@@ -61,13 +61,13 @@ class PictureRow:
 
 
 def rows_and_scale(
-    table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS
+    table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS, spans: Mapping[str, float] | None = None
 ) -> tuple[list[Heading | PictureRow], Scale]:
     """Return the content of a picture of a table of coefficients with confidence limits: term by term, then the numbers,
     and the axis.
 
-    `ratio` is the name of the exponential of a coefficient, if it has a meaning; `words` has the labels of levels. Splines
-    and polynomials are left out.
+    `ratio` is the name of the exponential of a coefficient, if it has a meaning; `words` has the labels of levels. `spans` are
+    the ranges of columns: no effect is of more of a number than that. Splines and polynomials are left out.
     """
     table = table[~table["term"].str.fullmatch(INTERCEPTS) & ~table["term"].str.contains(CURVED)]
     numeric = table["level"] == ""
@@ -76,7 +76,8 @@ def rows_and_scale(
     with_slopes = levels["term"].map(lambda term: not set(term.split(":")).isdisjoint(numbers["term"])).astype(bool)
     of_levels = levels[~with_slopes]
     size = largest(of_levels if len(of_levels) else numbers)
-    units = units_of(numbers[NUMBERS].abs().max(axis=1), size)
+    widest = numbers["term"].map(lambda term: (spans or {}).get(plain(term), np.inf)).astype(float)
+    units = units_of(numbers[NUMBERS].abs().max(axis=1), size, widest)
     logarithms = {place: found for place, term in numbers["term"].items() if (found := logged(term))}
     units.update(pd.Series({place: growth for place, (_, growth) in logarithms.items()}, dtype=float))
     numbers = numbers.assign(**{name: numbers[name] * units for name in NUMBERS})
@@ -122,10 +123,13 @@ def largest(table: pd.DataFrame) -> float:
     return float(np.quantile(sizes, 0.9)) if len(sizes) else 1.0
 
 
-def units_of(extents: pd.Series, size: float) -> pd.Series:
-    """For each number the power of ten of its units whose effect is nearest to this size: that of a mile would be invisible."""
+def units_of(extents: pd.Series, size: float, widest: pd.Series | float = np.inf) -> pd.Series:
+    """For each number the power of ten of its units whose effect is nearest to this size: that of a mile would be invisible. No
+    power is above the `widest`, if this is positive."""
     ratios = np.where((extents > 0) & np.isfinite(extents), size / extents.where(extents > 0, 1.0), 1.0)
-    return pd.Series(10.0 ** np.round(np.log10(ratios)), extents.index)
+    with np.errstate(divide="ignore"):
+        most = np.where(np.asarray(widest) > 0, np.floor(np.log10(widest) + 1e-9), np.inf)
+    return pd.Series(10.0 ** np.minimum(np.round(np.log10(ratios)), most), extents.index)
 
 
 def finite_part(numbers: pd.DataFrame) -> pd.DataFrame:

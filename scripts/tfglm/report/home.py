@@ -153,7 +153,9 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         "regression": family_of_fit(fit).regression,
         "fitted": how_fitted(fit, about.words),
         "effects": effects,
-        "drawn": strongest_effects(labelled, measure, ratio, logarithm.rate if logarithm else 1.0, about.words),
+        "drawn": strongest_effects(
+            labelled, measure, ratio, logarithm.rate if logarithm else 1.0, about.words, about.spans
+        ),
         "short": short_table(labelled, fit.get("df_residual"), about.words),
         "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
         "may_diagnose": not (
