@@ -1,8 +1,9 @@
-"""Set models side by side: coefficients and metrics, tables for papers, or networks by the number of their workers."""
+"""Set models side by side: coefficients and metrics, tables for papers, networks by their workers, or those of a sweep."""
 
 import argparse
 import io
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +14,7 @@ from tfglm import command, digests
 from tfglm.config import TablesConfig, TrainingConfig
 from tfglm.report.models import read_models
 from tfglm.report.pages import p_value, render, statistic, with_error
-from tfglm.results import compare, csv_files, held_out, scaling
+from tfglm.results import compare, csv_files, held_out, scaling, sweeps
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.results.paper import errors_of
 
@@ -45,6 +46,10 @@ class Comparison:
     @cached_property
     def tests(self) -> pd.DataFrame:
         return likelihood_ratio_tests(self.models)
+
+    @cached_property
+    def fits(self) -> list[Mapping]:
+        return [digests.read_json(folder / "fit.json") for folder in self.arguments.models]
 
     @cached_property
     def by_workers(self) -> pd.DataFrame:
@@ -80,6 +85,40 @@ def draw_by_workers(comparison: Comparison, *paths: Path) -> None:
     scaling_plot(comparison.by_workers, list(paths))
 
 
+def write_continuing(comparison: Comparison, path: Path) -> None:
+    """Write which networks of a sweep continue their training."""
+    arguments = comparison.arguments
+    compared = sweeps.compare(comparison.fits, arguments.continuing)
+    fits = [digests.sha256(folder / "fit.json") for folder in arguments.models]
+    digests.write_json(path, {"fits": fits, **compared}, indent=2)
+
+
+def write_networks(comparison: Comparison, path: Path) -> None:
+    """Write the table of the networks of a sweep."""
+    arguments = comparison.arguments
+    compared = {int(file.parent.name): digests.read_json(file) for file in arguments.compared}
+    settings = json.loads(arguments.settings)
+    csv_files.write(sweeps.table(comparison.fits, settings["values"], compared, settings["epochs"]), path)
+
+
+def draw_losses(comparison: Comparison, *paths: Path) -> None:
+    from tfglm.report.drawing import use_colour
+    from tfglm.report.sweeps import losses_plot
+
+    use_colour(comparison.arguments.colour)
+    folders = dict(zip(comparison.arguments.models, comparison.fits, strict=True))
+    curves = {
+        fit["model"]: sweeps.curve(fit, read_history(folder))
+        for folder, fit in sorted(folders.items(), key=lambda each: sweeps.loss_of(each[1]))
+    }
+    losses_plot(paths[0].parent.name, curves, paths)
+
+
+def read_history(folder: Path) -> pd.DataFrame:
+    """The history.csv of the network in a folder."""
+    return pd.read_csv(io.BytesIO(digests.read_beside(folder / "history.csv", folder / "fit.json")))
+
+
 FILES: dict[str, Callable[..., None]] = {
     "compare.csv": lambda comparison, path: csv_files.write(
         comparison.table.dropna(how="all", subset=comparison.table.columns[2:]), path
@@ -87,6 +126,9 @@ FILES: dict[str, Callable[..., None]] = {
     "compare_held_out.csv": lambda comparison, path: csv_files.write(comparison.differences, path),
     "compare_likelihood_ratio.csv": lambda comparison, path: csv_files.write(comparison.tests, path),
     "compare.html": write_page,
+    "continuing.json": write_continuing,
+    "networks.csv": write_networks,
+    **dict.fromkeys(("losses.svg", "losses.png", "losses.pdf"), draw_losses),
     "scaling.csv": lambda comparison, path: csv_files.write(comparison.by_workers, path),
 }
 """What writes a file of this name;"""
@@ -105,7 +147,7 @@ def training_run(folder: Path) -> scaling.TrainingRun:
     given = fit["provenance"]["model"]
     settings = TrainingConfig.model_validate({key: given[key] for key in given.keys() & TrainingConfig.model_fields})
     _, workers = settings.servers
-    history = pd.read_csv(io.BytesIO(digests.read_beside(folder / "history.csv", path)))
+    history = read_history(folder)
     sharing = settings.peers or workers or settings.gpus or settings.devices or 1
     return scaling.TrainingRun(fit, history, sharing, settings.batch_size, settings.seed)
 
@@ -175,7 +217,19 @@ if __name__ == "__main__":
     parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders")
     parser.add_argument("--with-coefficients", type=Path, nargs="*", default=[], help="those that have a table of them")
     parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
-    parser.add_argument("--settings", default="{}", help="the section `tables` of the config as JSON, for papers")
+    parser.add_argument(
+        "--settings",
+        default="{}",
+        help="JSON: the section `tables` of the config, for papers; of a sweep `epochs` and the `values` of its networks",
+    )
+    parser.add_argument("--continuing", type=int, help="networks of a sweep that continue their training")
+    parser.add_argument(
+        "--compared",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="continuing.json of each comparison of a sweep",
+    )
     parser.add_argument("--colour", default="#0072B2", help="that of points and lines in pictures")
     parser.add_argument(
         "--files", type=Path, nargs="+", required=True, help=f"files to write ({', '.join([*FILES, *FORMATS])})"

@@ -20,14 +20,14 @@ class RunStage(NamedTuple):
     """A pattern of their names."""
 
 
-FITTING = RunStage("Fitting models", "ps|workers|peers|chief|fit|train|train_on_cluster")
+FITTING = RunStage("Fitting models", "ps|workers|peers|chief|fit|train|train_part|train_on_cluster")
 STAGES = (
     RunStage("Reading data", "fetch.*|copy_from_package|ingest.*|merge_dictionary|write_rows"),
     RunStage("Preparing models", "build_design|check_.*|collapse_rows"),
     FITTING,
     RunStage(
         "Writing tables",
-        "write_.*table.*|tabulate_.*|evaluate.*|predict|score_file|residuals|export_.*|write_predictions_csv|compare_models",
+        "write_.*table.*|tabulate_.*|evaluate.*|predict|score_file|residuals|export_.*|write_predictions_csv|compare_(models|parts)",
     ),
     RunStage("Drawing pages", "write_(pages.*|diagnostics|scores|home)|draw_.*"),
 )

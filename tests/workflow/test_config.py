@@ -174,6 +174,47 @@ def test_mistakes_in_a_search_are_refused_with_their_place(keys, message):
         searched(5, **keys)
 
 
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"sweep": {}, "search": None}, "networks.n.halving: there is no `sweep` whose networks it compares; add one"),
+        (
+            {"sweep": {"formula": ["late ~ carrier", "late ~ origin"]}, "search": None},
+            "networks.n.halving: the losses of networks that differ in `formula` cannot be compared; take",
+        ),
+        (
+            {"sweep": {"halving.factor": [2, 3]}, "search": None},
+            r"networks.n.halving: the losses of networks that differ in `halving.factor` cannot be compared",
+        ),
+        ({"halving": {"min_epochs": 5}}, "networks.n: halving.min_epochs: 5 is not below epochs: 5, so no network"),
+        ({"halving": {"factor": 1}}, "networks.n.halving.factor: expected an integer >= 2, received 1"),
+        ({"halving": {"eta": 3}}, "networks.n.halving.eta: unknown key; the keys here are min_epochs, factor"),
+        (
+            {"strategy": "parameter_server"},
+            "networks.n: halving: strategy `parameter_server` starts several processes for each part of a training; use",
+        ),
+        ({"last_step": 9}, "networks.n: halving: it compares networks after whole epochs, and `last_step` may end one"),
+    ],
+)
+def test_a_sweep_whose_networks_cannot_be_compared_is_refused(keys, message):
+    assert searched(5, halving={})["n_3"].halving.factor == 3
+    with pytest.raises(UserError, match=message):
+        searched(5, **({"halving": {}} | keys))
+
+
+def test_halving_needs_rows_to_evaluate_on():
+    network = {"formula": "late ~ carrier", "family": "binomial", "sweep": {"hidden": [[1], [2]]}, "halving": {}}
+    shipped = SHIPPED | {
+        "data": SHIPPED["data"] | {"split": {"train": "TRUE"}},
+        "models": {},
+        "networks": {"n": network},
+    }
+    with pytest.raises(
+        UserError, match=r"networks.n.halving: there are no rows to evaluate on; add data.split.evaluate"
+    ):
+        load(shipped, "x")
+
+
 def test_mistakes_in_a_sweep_of_networks_have_the_place_in_the_config():
     network = {"formula": "late ~ carrier", "family": "binomial", "sweep": {"optimizer.learning_rate": [0.1, -1]}}
     with pytest.raises(UserError, match=r"^x: networks.n.sweep.optimizer.learning_rate: expected a number > 0.*-1$"):

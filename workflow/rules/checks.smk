@@ -152,7 +152,7 @@ def check_machine():
     if not workflow.local_exec:
         return
     jobs = list(workflow.dag.needrun_jobs())
-    for name in [job.wildcards.model for job in jobs if job.rule.name in ("train", "train_on_cluster")]:
+    for name in [job.wildcards.model for job in jobs if job.rule.name in ("train", "train_part", "train_on_cluster")]:
         check_devices(name)
     chiefs = [job for job in jobs if job.rule.name in ("chief", "train_on_cluster")]
     if not chiefs:

@@ -1,5 +1,5 @@
 # The training of a network. The outputs have the same names as those of a fit. Under a strategy of one process it
-# is an ordinary job.
+# is an ordinary job. The networks of a sweep are compared here too.
 
 TRAINING = (
     "--work network"
@@ -75,6 +75,8 @@ rule check_network:
 rule train:
     input:
         **TRAINED_FROM,
+        begin=last_part,
+        end=end_of_parts,
     output:
         **TRAINED,
     log:
@@ -93,10 +95,113 @@ rule train:
         gres=gpus_of_node,
     params:
         **TRAINED_BY,
+        part=continued,
     message:
         "{wildcards.model}: training"
     shell:
-        " ".join(['exec python "$TFGLM_SCRIPTS/fit.py"', TRAINING])
+        " ".join(['exec python "$TFGLM_SCRIPTS/fit.py"', TRAINING, "{params.part}"])
+
+
+# A part of the training of a network in a sweep with `halving`: the same up to an epoch, and the checkpoints to continue from.
+use rule train as train_part with:
+    input:
+        **TRAINED_FROM,
+        begin=part_before,
+    output:
+        fit=f"{PART}/fit.json",
+        checkpoint=directory(f"{PART}/checkpoint"),
+        history=f"{PART}/history.csv",
+        history_digest=f"{PART}/history.sha256",
+        state=directory(f"{PART}/state"),
+    log:
+        f"{LOGS}/models/{{model}}/train_{{epochs}}.log",
+    benchmark:
+        f"{TIMINGS}/train_part/{{model}}_{{epochs}}.tsv"
+    wildcard_constraints:
+        model=IN_PARTS,
+        epochs="[0-9]+",
+    params:
+        **TRAINED_BY,
+        part=lambda wildcards, input, output: " ".join(
+            [
+                *(["--begin", str(input.begin)] if input.begin else []),
+                f"--until {wildcards.epochs}",
+                f"--keep {output.state}",
+            ]
+        ),
+    message:
+        "{wildcards.model}: training up to epoch {wildcards.epochs}"
+
+
+checkpoint compare_parts:
+    """Choose the networks of a sweep that continue their training."""
+    input:
+        fits=lambda wildcards: [f"{part}/fit.json" for part in compared_parts(wildcards)],
+    output:
+        f"{SWEEP}/{{epochs}}/continuing.json",
+    log:
+        f"{LOGS}/sweeps/{{sweep}}/compare_parts_{{epochs}}.log",
+    benchmark:
+        f"{TIMINGS}/compare_parts/{{sweep}}_{{epochs}}.tsv"
+    wildcard_constraints:
+        sweep="|".join(SWEEPS) or "(?!)",
+        epochs="[0-9]+",
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        folders=compared_parts,
+        continuing=number_to_continue,
+    message:
+        "{wildcards.sweep}: comparing the networks after epoch {wildcards.epochs}"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/forked.py" compare.py'
+        " --models {params.folders}"
+        " --continuing {params.continuing}"
+        " --files {output}"
+        " --log {log}"
+
+
+rule tabulate_sweep:
+    """Show the networks of a sweep side by side, and why each training ended."""
+    input:
+        fits=networks_of_sweep("fit.json"),
+        histories=networks_of_sweep("history.csv"),
+        digests=networks_of_sweep("history.sha256"),
+        compared=lambda wildcards: expand(
+            rules.compare_parts.output, sweep=wildcards.sweep, epochs=comparisons_of(wildcards.sweep)
+        ),
+    output:
+        table=f"{SWEEP}/networks.csv",
+        picture=report(
+            f"{SWEEP}/losses.svg",
+            caption="../report/sweep.rst",
+            category="1. Start here",
+            labels={"result": "networks of {sweep}, picture"},
+        ),
+    log:
+        f"{LOGS}/sweeps/{{sweep}}/tabulate_sweep.log",
+    benchmark:
+        f"{TIMINGS}/tabulate_sweep/{{sweep}}.tsv"
+    wildcard_constraints:
+        sweep="|".join(SWEEPS) or "(?!)",
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        folders=networks_of_sweep(""),
+        colour=literal(CONFIG.pictures.colour),
+        settings=values_of_sweep,
+    message:
+        "{wildcards.sweep}: comparing the networks of the sweep"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/forked.py" compare.py'
+        " --models {params.folders}"
+        " --compared {input.compared}"
+        " --settings {params.settings:q}"
+        " --colour {params.colour:q}"
+        " --files {output}"
+        " --log {log}"
 
 
 rule train_on_cluster:

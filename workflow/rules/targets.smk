@@ -204,6 +204,8 @@ def targets_of_all_models():
         targets += [f"{RESULTS}/models/{model}/{name}" for name in names]
     if CONFIG.data.split.predict:
         targets += predicted_files("predictions", FILES)
+    sweeps = [sweep for sweep, networks in SWEEPS.items() if set(networks) & set(MODELS)]
+    targets += expand(f"{SWEEP}/{{file}}", sweep=sweeps, file=["networks.csv", "losses.svg"])
     exported = [model for model in MODELS if CONFIG.all_models[model].export]
     targets += expand(f"{MODEL}/model.json", model=exported)
     return targets

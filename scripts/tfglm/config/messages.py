@@ -63,10 +63,11 @@ def _problem(error: Mapping[str, Any], root: Node) -> str:
     is_key = error["loc"][-1:] == ("[key]",)
     keys = error["loc"][:-1] if is_key else error["loc"]
     parent, node, path = root, root, ""
-    for key in keys:
+    for place, key in enumerate(keys, start=1):
         if is_scalar(node, root):
             break  # the name of one of the forms that the value may have
-        if len(forms(node, root)) > 1 and (FORM.match(str(key)) or not below(node, key, root)):
+        is_unknown = place == len(keys) and error["type"] == "extra_forbidden"
+        if len(forms(node, root)) > 1 and not is_unknown and (FORM.match(str(key)) or not below(node, key, root)):
             continue  # the same, of a form with keys
         parent, node = node, below(node, key, root)
         is_entry = any("items" in form for form in forms(parent, root))

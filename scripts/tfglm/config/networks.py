@@ -725,6 +725,39 @@ class SearchConfig(Section):
     )
 
 
+class HalvingConfig(Section):
+    """Successive halving of a sweep: most of its networks are trained for a few epochs only."""
+
+    min_epochs: Annotated[Count, Field(le=100_000)] = Field(
+        default=1, description="Epochs that each network of the sweep is trained for, before the first comparison."
+    )
+    factor: Integer = Field(
+        default=3,
+        ge=2,
+        le=100,
+        description="At each comparison one network in so many continues, for as many times the epochs.",
+    )
+
+    def comparisons(self, networks: int, epochs: int) -> list[int]:
+        """The epochs after which so many networks are compared, before their last epoch."""
+        after, compared = self.min_epochs, []
+        while after < epochs and networks > 1:
+            compared.append(after)
+            after, networks = after * self.factor, self.kept_of(networks)
+        return compared
+
+    def kept_of(self, networks: int) -> int:
+        """How many of so many networks continue after a comparison."""
+        return -(-networks // self.factor)
+
+
+COMPARABLE = (
+    *("formula", "family", "weights", "frequency", "trials", "offset", "offset_from"),
+    *("loss", "epochs", "steps_per_epoch", "halving"),
+)
+"""Keys that the networks of a sweep have in common with `halving`: their losses are of the same rows, after as many epochs."""
+
+
 class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
     """One network."""
 
@@ -743,6 +776,11 @@ class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
         default=None,
         description="So many combinations of the `sweep` at random, instead of all. Its keys may then have a range too, such as "
         "`optimizer.learning_rate: {low: 0.0001, high: 0.1, scale: log}`.",
+    )
+    halving: HalvingConfig | None = Field(
+        default=None,
+        description="Ends the training of networks of the `sweep` early, if their loss on the `evaluate` rows is among the "
+        "larger ones. Default: each is trained to its end.",
     )
 
     @field_validator("family", mode="before")
@@ -768,6 +806,25 @@ class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
                 )
         if self.search and not self.sweep:
             raise ValueError("search: there is no `sweep` to search in; add one, or remove the key")
+        return self
+
+    @model_validator(mode="after")
+    def _training_in_parts(self) -> "NetworkConfig":
+        if not self.halving:
+            return self
+        if not self.is_one_job:
+            raise ValueError(
+                f"halving: strategy `{self.strategy}` starts several processes for each part of a training; use a strategy of "
+                "one process, such as `mirrored`"
+            )
+        if self.last_step:
+            raise ValueError(
+                "halving: it compares networks after whole epochs, and `last_step` may end one; use `epochs`"
+            )
+        if self.halving.min_epochs >= self.epochs:
+            raise ValueError(
+                f"halving.min_epochs: {self.halving.min_epochs} is not below epochs: {self.epochs}, so no network would end early"
+            )
         return self
 
     @model_validator(mode="before")

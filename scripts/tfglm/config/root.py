@@ -27,7 +27,7 @@ from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
 from tfglm.config.families import LINKS
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
 from tfglm.config.models import ModelConfig, columns_of, covariates_of
-from tfglm.config.networks import NetworkConfig, RangeConfig, SearchConfig
+from tfglm.config.networks import COMPARABLE, NetworkConfig, RangeConfig, SearchConfig
 from tfglm.config.pictures import PicturesConfig
 from tfglm.config.responses import with_computed_responses
 from tfglm.config.tables import TablesConfig
@@ -232,6 +232,7 @@ class Config(Section):
                 keys = {
                     "patience": bool(model.patience),
                     "metrics": bool(model.metrics),
+                    "halving": bool(model.halving),
                     "optimizer.learning_rate.schedule": schedule is not None and schedule.schedule == "plateau",
                 }
                 key = next((key for key, needs in keys.items() if needs), None)
@@ -280,7 +281,16 @@ def swept(place: str, name: str, model: Any, most: int) -> dict[str, Any]:
     """
     sweep = model.get("sweep") if isinstance(model, dict) else None
     if not isinstance(sweep, dict) or not sweep:
+        if isinstance(model, dict) and model.get("halving") is not None and place.startswith("networks."):
+            raise ValueError(
+                f"{place}.halving: there is no `sweep` whose networks it compares; add one, or remove the key"
+            )
         return {name: model}
+    for key in sweep if model.get("halving") is not None else ():
+        if str(key).partition(".")[0] in COMPARABLE:
+            raise ValueError(
+                f"{place}.halving: the losses of networks that differ in `{key}` cannot be compared; take the key out of `sweep`"
+            )
     if "search" in model and place.startswith("networks."):
         return searched(place, name, model, most)
     if not all(isinstance(values, list) and values for values in sweep.values()):

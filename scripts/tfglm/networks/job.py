@@ -62,7 +62,9 @@ def train(
     settings: TrainingConfig = arguments.settings
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     training_units, held_out = Sources.of(vars(arguments)).units("train", "evaluate")
-    folder = checkpoint_folder(arguments.journal, fitting.key(arguments, *arguments.offset[::2]))
+    folder = checkpoint_folder(
+        arguments.journal, fitting.key(arguments, *arguments.offset[::2]), arguments.begin, arguments.until
+    )
     history = fitting.History(arguments.events, design.model, progress)
 
     def record(step: int, values: Mapping[str, float]) -> None:
@@ -76,7 +78,7 @@ def train(
     training = start(training_units, held_out, folder, chief)
     tensorboard.show_network(history.curves, training.network, settings)
     progress.fitting()
-    trained = training.run()
+    trained = training.run(arguments.until)
     of_classes: dict[str, Any] = {}
     if design.classes:
         of_classes["classes"] = design.classes.levels
@@ -105,7 +107,11 @@ def train(
     content["provenance"]["versions"]["keras"] = keras.__version__
     digests.write_json(arguments.fit, content, indent=2)
     history.write(arguments.history, arguments.fit)
-    shutil.rmtree(arguments.journal)
+    if arguments.keep:
+        shutil.rmtree(arguments.keep, ignore_errors=True)
+        shutil.move(arguments.journal, arguments.keep)
+    else:
+        shutil.rmtree(arguments.journal)
     progress.update(state="finished", seconds_left=0.0)
     accuracy = of_classes.get("held_out_accuracy")
     command.tell(
@@ -115,11 +121,16 @@ def train(
     )
 
 
-def checkpoint_folder(folder: Path, key: str) -> Path:
-    """The folder for the checkpoints of a training; what is there of another one is removed."""
-    written = folder / "key"
-    if not written.is_file() or written.read_text() != key:
+def checkpoint_folder(folder: Path, key: str, begin: Path | None = None, until: int | None = None) -> Path:
+    """The folder for the checkpoints of a training that ends after the epoch `until`; what is there of another one is removed.
+    A new folder gets the checkpoints in `begin`, if they are of a part of the same training."""
+    written, training = folder / "key", f"{key} {until or ''}"
+    if not written.is_file() or written.read_text() != training:
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        written.write_text(key)
+        of_part = begin / "key" if begin else None
+        if begin and of_part and of_part.is_file() and of_part.read_text().partition(" ")[0] == key:
+            shutil.copytree(begin, folder, ignore=shutil.ignore_patterns("key"))
+        else:
+            folder.mkdir(parents=True)
+        written.write_text(training)
     return folder

@@ -30,10 +30,10 @@ class TrainingOnServers(Training):
         with servers.readable():
             super().__init__(units, held_out, settings, servers.strategy, folder, chief)
 
-    def run(self) -> Trained:
+    def run(self, until: int | None = None) -> Trained:
         """See `Training.run`. Raises UserError too if a ps is lost."""
         with self._servers.readable():
-            return super().run()
+            return super().run(until)
 
     def _build(self) -> tuple[keras.Model, tf.train.Checkpoint]:
         """A copy of the network in this process, and its weights on the servers."""

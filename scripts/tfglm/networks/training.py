@@ -51,7 +51,7 @@ EPOCHS_OF_A_PLATEAU = 10
 """Epochs without a smaller loss, as in Keras."""
 
 LINES = "lines.json"
-"""The file with the values recorded for the steps before a checkpoint."""
+"""The file with the values recorded for the steps before a checkpoint, and whether the training had stopped there."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,8 @@ class Training:
             max_to_keep=1,
         )
         self._lines: list[tuple[int, dict[str, float]]] = []
+        self._stopped = False
+        """Whether `patience` or a callback has ended it."""
         self._saved, self._saved_step = time.monotonic(), 0
 
     def _set_length(self, steps_of_an_epoch: int) -> None:
@@ -221,18 +223,23 @@ class Training:
         """The step that is being taken."""
         return self._optimizer.iterations.value
 
-    def run(self) -> Trained:
-        """Train to the end. Raises UserError if the loss becomes infinite."""
+    def run(self, until: int | None = None) -> Trained:
+        """Train to the end, or until so many epochs are over, with a checkpoint to continue from. Raises UserError if the loss
+        becomes infinite."""
         self._resume()
         self._begin(int(self._step))
-        stopped = self._call("on_train_begin")
-        while int(self._step) < self.steps and not stopped:
+        last = self.steps if until is None else min(until * self.steps_of_an_epoch, self.steps)
+        self._stopped = self._call("on_train_begin") or self._stopped
+        while int(self._step) < last and not self._stopped:
             epoch = int(self._step) // self.steps_of_an_epoch
             stopped = self._call("on_epoch_begin", epoch)
             self._take_rest_of(epoch)
             if int(self._step) % self.steps_of_an_epoch == 0:
                 stopped = self._look(epoch + 1) or stopped
+            self._stopped = stopped
         self._call("on_train_end")
+        if until is not None:
+            self._save()
         chooses = self._settings.patience is not None
         network = self._readable_network()
         if chooses:
@@ -460,7 +467,7 @@ class Training:
         passed over. A disk that takes neither ends no training."""
         self._saved, self._saved_step = time.monotonic(), int(self._step)
         try:
-            digests.write_json(self._folder / LINES, {"lines": self._lines})
+            digests.write_json(self._folder / LINES, {"lines": self._lines, "stopped": self._stopped})
             self._manager.save(self._step)
         except (tf.errors.OpError, UserError, OSError) as error:
             self._say(f"warning: no checkpoint could be written in {self._folder}: {error}")
@@ -473,7 +480,9 @@ class Training:
         step = self._saved_step = self._noted_step = int(self._step)
         self._noted_cost = float(self._costs)
         self._say(f"continuing from step {step:,} of an earlier run")
-        for of_step, values in digests.read_json(self._folder / LINES, delete=self._folder)["lines"]:
+        written = digests.read_json(self._folder / LINES, delete=self._folder)
+        self._stopped = written.get("stopped", False)
+        for of_step, values in written["lines"]:
             if of_step <= step:
                 self._note(of_step, values)
 
