@@ -35,7 +35,7 @@ KEYS = {
     # Without dropout, which leaves out other units on other devices. The embedding of the carriers is large: all change it by
     # rows, and the servers divide it.
     "settings": {"units": 8, "blocks": 1, "dimensions": LARGE // 4, "dropout": 0.0},
-    "optimizer": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.02},
+    "optimizer": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.02, "use_ema": True},
     "batch_size": 100,
     "epochs": 2,
 }
@@ -64,7 +64,9 @@ def train(folder: Path, kind: str, index: int) -> None:
             of_strategy = of_rows.model_copy(update={"strategy": strategy} | keys)
             rows = sources.units("train", "evaluate")
             made = training(*rows, of_strategy, *given, folder / name, chief if led else None).run()
-            state = [weight for weight in made.network.weights if weight.name in ("moving_mean", "kernel")]
+            state = [
+                weight for weight in made.network.weights if weight.name in ("moving_mean", "kernel", "embeddings")
+            ]
             content = {"loss": made.summary["loss"], "state": np.concatenate([*map(np.ravel, state)]).tolist()}
             if led:
                 (folder / f"{name}.json").write_text(json.dumps(content))

@@ -169,6 +169,56 @@ def test_without_momentum_steps_by_rows_are_those_of_the_whole_table(name, start
     np.testing.assert_allclose(both[0], both[1], rtol=1e-6, atol=1e-7)
 
 
+BATCHES = [[0, 3, 3], [1], [3, 5], [0, 1], [5], [5, 5], [3], [1, 0]]
+"""Level 4 is in none, and 2 in the last step only."""
+
+
+@pytest.mark.parametrize(("name", "keys"), [("sgd", {}), ("adagrad", {}), ("sgd", {"clipvalue": 0.2})])
+def test_averages_by_rows_are_those_of_keras(name, keys):
+    """Of optimizers whose steps by rows are those of the whole table, against Keras' own optimizer with whole gradients."""
+    options = {"name": name, "learning_rate": 0.1, "use_ema": True, "ema_momentum": 0.8} | keys
+    start = np.random.default_rng(3).normal(size=(LEVELS, 2))
+    tables = [keras.Variable(start, dtype="float32") for _ in range(2)]
+    made = optimizer(OptimizerConfig.model_validate(options | {"lazy": True}), 1)
+    theirs = keras.optimizers.get(
+        {"class_name": name, "config": {key: options[key] for key in options if key != "name"}}
+    )
+    made.build(tables[:1])
+    theirs.build(tables[1:])
+    step = tf.function(
+        lambda gradient: made.apply_gradients([(gradient, tables[0])]), autograph=False, reduce_retracing=True
+    )
+    random = np.random.default_rng(2)
+    for levels in [*BATCHES, [2]]:
+        gradient = sparse(random.normal(size=(len(levels), 2)), levels)
+        step(gradient)
+        theirs.apply_gradients([(tf.convert_to_tensor(gradient), tables[1])])
+        np.testing.assert_allclose(
+            made.averages()[0], np.asarray(theirs._model_variables_moving_average[0]), rtol=2e-6, atol=1e-7
+        )
+    np.testing.assert_allclose(np.asarray(tables[0]), np.asarray(tables[1]), rtol=1e-6, atol=1e-7)
+    # An average that no batch has had yet is that of a weight that has not moved.
+    np.testing.assert_array_equal(made.averages()[0][4], np.asarray(tables[0])[4])
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_averages_by_rows_contain_each_step(whole):
+    """With momentum, against the recurrence over the whole table, in float64."""
+    settings = OptimizerConfig.model_validate({"name": "adam", "lazy": True, "use_ema": True, "ema_momentum": 0.7})
+    made, table = optimizer(settings, 1), keras.Variable(np.zeros((LEVELS, 2), np.float32))
+    made.build([table])
+    average, random = np.zeros((LEVELS, 2)), np.random.default_rng(4)
+    for number, levels in enumerate(BATCHES):
+        gradient = sparse(random.normal(size=(len(levels), 2)), levels)
+        made.apply_gradients([(tf.convert_to_tensor(gradient) if whole else gradient, table)])
+        momentum = 0.7 if number else 0.0
+        average = momentum * average + (1 - momentum) * np.asarray(table, np.float64)
+        np.testing.assert_allclose(made.averages()[0], average, rtol=1e-5, atol=1e-9)
+    # By rows the stored average of a row is older.
+    is_older = np.abs(np.asarray(made._model_variables_moving_average[0]) - average).max() > 1e-5
+    assert is_older != whole
+
+
 def test_only_large_embeddings_are_changed_by_rows_unless_the_config_says_so():
     by_rows = {lazy: optimizer(OptimizerConfig(lazy=lazy), 1).by_rows_from for lazy in (None, True, False)}
     assert by_rows == {None: 2**16, True: 0, False: float("inf")}

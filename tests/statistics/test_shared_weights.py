@@ -95,8 +95,9 @@ def test_steps_by_rows_with_shared_weights_are_those_of_the_network(units, name)
     settings = LayersConfig(hidden=[5])
     alone, copied = (network(units.design, settings, OutputScale(-0.5, 1.0), seed=4) for _ in range(2))
     shared = SharedWeights(copied, 2, "networks.m", LARGE)
-    of_shared = optimizer(OptimizerConfig(name=name, learning_rate=0.05), 1, SharedAdam, large=0)
-    of_network = optimizer(OptimizerConfig(name=name, learning_rate=0.05, lazy=True), 1)
+    averaged = {"name": name, "learning_rate": 0.05, "use_ema": True, "ema_momentum": 0.8}
+    of_shared = optimizer(OptimizerConfig(**averaged), 1, SharedAdam, large=0)
+    of_network = optimizer(OptimizerConfig(**averaged, lazy=True), 1)
     of_shared.build(shared.variables)
     of_network.build(alone.trainable_variables)
 
@@ -116,9 +117,10 @@ def test_steps_by_rows_with_shared_weights_are_those_of_the_network(units, name)
         change(pulled.levels, vector, [tf.convert_to_tensor(of_table) for of_table in rows])
         gradients = tape.gradient(theirs, alone.trainable_variables)
         of_network.apply_gradients(zip(gradients, alone.trainable_variables, strict=True))
-    shared.copy()
-    for mine, theirs in zip(copied.get_weights(), alone.get_weights(), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
+    for given, expected in ((None, alone.get_weights()), (of_shared.averages(), of_network.averages())):
+        shared.copy(given)
+        for mine, theirs in zip(copied.get_weights(), expected, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("cache", [False, True])

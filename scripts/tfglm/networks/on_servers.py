@@ -63,7 +63,6 @@ class TrainingOnServers(Training):
         return loss, vector, rows, state
 
     def _readable_network(self) -> keras.Model:
-        averages = self._optimizer._model_variables_moving_average if self._settings.optimizer.use_ema else None
         with self._waiting():
-            self._weights.copy(averages)
+            self._weights.copy(self._optimizer.averages() if self._settings.optimizer.use_ema else None)
         return self.network

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfglm.config import OptimizerConfig
@@ -72,21 +73,99 @@ class SummedFirst:
 
     Keras changes all rows of an embedding in each step, because momentum and decay move rows without a gradient. Here a step
     changes only the rows of its batch, if the embedding has `by_rows_from` numbers or more.
+
+    The moving averages of `use_ema` are those of Keras: after step s, average = m average + (1 - m) weight, with m = 0 in the
+    first step and `ema_momentum` later. The weight w of a row does not change between its steps, so k of these changes are one,
+    average = w + m^k (average - w). It is made when a batch has the row again, and in `averages`.
     """
 
     by_rows_from: float = LARGE
     weight_decay: float | None
+    use_ema: bool
+    ema_momentum: float
+    iterations: Any
+    learning_rate: Any
+    apply_gradients: Callable[..., None]
     _trainable_variables: list[Any]
+    _model_variables_moving_average: list[Any]
     _get_variable_index: Callable[[Any], int]
     _use_weight_decay: Callable[[Any], bool]
+    _averaged_steps: list[keras.Variable | None]
+    """Of each embedding that may change by rows, [levels]: how many steps the average of a row contains. Otherwise None."""
+    _averaged_by_rows: set[int]
+    """The numbers of the variables that change by rows. All steps of a variable do, or none."""
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        super().build(variables)  # type: ignore[misc]
+        if not self.use_ema or "_averaged_steps" in vars(self):
+            return
+        # Past Keras' tracking of attributes: `add_variable` tracks the variables.
+        vars(self)["_averaged_by_rows"] = set()
+        vars(self)["_averaged_steps"] = [None] * len(variables)
+        for place, (variable, average) in enumerate(zip(variables, self._model_variables_moving_average, strict=True)):
+            if len(variable.shape) > 1 and math.prod(variable.shape) >= self.by_rows_from:
+                average.assign(variable)
+                with self._distribution_strategy.extended.colocate_vars_with(variable.value):  # type: ignore[attr-defined]
+                    self._averaged_steps[place] = self.add_variable(  # type: ignore[attr-defined]
+                        variable.shape[:1],
+                        dtype="int64",
+                        aggregation="only_first_replica",
+                        name=f"averaged_steps_{place}",
+                    )
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         gradient = by_level(gradient)
-        if isinstance(gradient, tf.IndexedSlices) and math.prod(variable.shape) >= self.by_rows_from:
+        place = self._get_variable_index(variable)
+        by_rows = isinstance(gradient, tf.IndexedSlices) and math.prod(variable.shape) >= self.by_rows_from
+        if by_rows:
             rows = VariableRows(variable, gradient.indices)
+            is_averaged = self.use_ema and self._averaged_steps[place] is not None
+            before = rows.read_value() if is_averaged else None
             self._restricted(variable, gradient.indices)._step(gradient.values, rows, learning_rate)
+            if is_averaged:
+                self._averaged_by_rows.add(place)
+                self._average_rows(place, gradient.indices, before, rows.read_value())
         else:
             self._step(gradient, variable, learning_rate)
+
+    def _average_rows(self, place: int, places: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> None:
+        """Take a step of the averages of some rows, which had the weights `before` since their last one."""
+        average = VariableRows(self._model_variables_moving_average[place].value, places)
+        contained = VariableRows(self._averaged_steps[place].value, places)  # type: ignore[union-attr]
+        step = tf.cast(self.iterations, tf.int64)
+        missed = tf.cast(step - contained.read_value(), tf.float64)
+        momentum = tf.cast(self.ema_momentum, tf.float64)
+        left = tf.reshape(tf.cast(momentum**missed, after.dtype), [-1, *[1] * (len(after.shape) - 1)])
+        now = before + left * (average.read_value() - before)
+        momentum = tf.cast(tf.where(step > 0, momentum, 0), after.dtype)
+        average.assign(momentum * now + (1 - momentum) * after)
+        contained.assign(tf.fill(tf.shape(places), step + 1))
+
+    def _update_model_variables_moving_average(self, variables: Sequence[keras.Variable]) -> None:
+        step = tf.cast(self.iterations, tf.int64)
+        for place, (variable, average) in enumerate(zip(variables, self._model_variables_moving_average, strict=True)):
+            if place in self._averaged_by_rows:
+                continue
+            momentum = tf.cast(tf.where(step > 0, self.ema_momentum, 0.0), average.dtype)
+            average.assign(momentum * average + (1 - momentum) * variable)
+            if (contained := self._averaged_steps[place]) is not None:
+                contained.assign(tf.fill(contained.shape, step + 1))
+
+    def averages(self) -> list[np.ndarray]:
+        """The moving averages of all variables, with all steps."""
+        found = []
+        for variable, average, contained in zip(
+            self._trainable_variables, self._model_variables_moving_average, self._averaged_steps, strict=True
+        ):
+            values = np.asarray(average)
+            if contained is not None:
+                missed = int(np.asarray(self.iterations)) - np.asarray(contained)
+                left = np.power(self.ema_momentum, missed).astype(values.dtype)
+                left = left.reshape(-1, *[1] * (values.ndim - 1))
+                weights = np.asarray(variable)
+                values = weights + left * (values - weights)
+            found.append(values)
+        return found
 
     def _step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         if self._decays(variable):

@@ -150,7 +150,7 @@ class SharedWeights:
         """Something that can only be read after the changes that this step makes."""
         return tf.gather(self.vector[0].value, [0])
 
-    def copy(self, averages: Sequence[keras.Variable] | None = None) -> None:
+    def copy(self, averages: Sequence[np.ndarray] | None = None) -> None:
         """Set the weights of the network to what they are now, or to `averages` of the `variables`."""
         values_of = iter(averages or self.variables)
         vector = [next(values_of) for _ in self.vector]

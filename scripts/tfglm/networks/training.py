@@ -33,7 +33,7 @@ from tfglm.networks.counts import count
 from tfglm.networks.cutting import batches_of_an_epoch
 from tfglm.networks.layers import mixed_over_rows, network
 from tfglm.networks.losses import TrainingLoss, metrics_of
-from tfglm.networks.optimizers import optimizer
+from tfglm.networks.optimizers import SummedFirst, optimizer
 from tfglm.networks.pipeline import Batch, Batches
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 
@@ -153,7 +153,7 @@ class Training:
         self._batches = Batches(units, settings, own, max(of_processes) - of_processes[reader])
         self._set_length(settings.steps_per_epoch or self._batches_of_all_rows)
         self._design = units.design
-        self._optimizer: keras.Optimizer
+        self._optimizer: SummedFirst
         self._losses = TrainingLoss(units.design, settings, self.counts)
         self._unit_of_loss = self._losses.unit
         self._metrics = metrics_of(units.design, settings, self._losses)
@@ -205,7 +205,7 @@ class Training:
             self._optimizer.build(network.trainable_variables)
         return network, tf.train.Checkpoint(network=network, **state_of(network))
 
-    def _new_optimizer(self) -> keras.Optimizer:
+    def _new_optimizer(self) -> SummedFirst:
         return optimizer(self._settings.optimizer, self.steps)
 
     def _new_network(self) -> keras.Model:
@@ -418,10 +418,10 @@ class Training:
     def _readable_network(self) -> keras.Model:
         """The network, for rows that it is not trained with."""
         if self._settings.optimizer.use_ema:
-            self._copy_averages(self._optimizer._model_variables_moving_average)
+            self._copy_averages(self._optimizer.averages())
         return self._predicting
 
-    def _copy_averages(self, averages: Sequence[keras.Variable]) -> None:
+    def _copy_averages(self, averages: Sequence[np.ndarray]) -> None:
         """Set the network that predicts to averages of the weights, and to the other variables as they are."""
         others = zip(self._predicting.non_trainable_variables, self.network.non_trainable_variables, strict=True)
         for variable, value in [*zip(self._predicting.trainable_variables, averages, strict=True), *others]:
