@@ -251,6 +251,10 @@ def test_what_a_function_may_not_return_is_refused_by_name(design, body, tmp_pat
         ("import nothing_like_it\n", "mine.py, line 1: ModuleNotFoundError: .*nothing_like_it"),
         ("build = 3\n", "mine.py has no function `build`"),
         ("def build(inputs, settings):\n    return settings['depth']\n", "line 2, in build: KeyError: 'depth'"),
+        (
+            MINE.replace("hour", "huor") + "return Mine()",
+            "line 10, in call: KeyError: Exception .*\nCould not .*'huor'\n",
+        ),
     ],
 )
 def test_errors_of_the_file_are_the_users_own(design, code, message):

@@ -106,6 +106,32 @@ def test_the_projector_has_the_levels_by_name(file, tmp_path, settings):
         assert levels["rows"].sum() == 600 and levels["rows"].is_monotonic_decreasing
 
 
+HIDDEN = """import keras
+
+
+class Mine(keras.Model):
+    def __init__(self, levels):
+        super().__init__()
+        self.embedding, self.dense = keras.layers.Embedding(levels, 3), keras.layers.Dense(1)
+
+    def call(self, inputs):
+        return self.dense(self.embedding(inputs["carrier"]))
+
+
+def build(inputs, settings):
+    return Mine(inputs.sizes["carrier"])
+"""
+
+
+def test_an_embedding_inside_a_class_of_the_users_is_passed_over(file, tmp_path):
+    of_network = design(file)
+    network = layers.network(of_network, settings_of(HIDDEN), OutputScale(0.0, 1.0))
+    curves = Curves(tmp_path / "events")
+    curves.record(0, {"train/loss": 1.0})
+    tensorboard.show_embeddings(curves, of_network, network, [file])
+    assert [path.name.partition(".")[0] for path in (tmp_path / "events").iterdir()] == ["events"]
+
+
 def test_a_folder_that_cannot_be_written_ends_nothing(file, tmp_path):
     (tmp_path / "events").write_text("a file")
     curves = Curves(tmp_path / "events")

@@ -88,7 +88,9 @@ def shown(label: str, file: str) -> Iterator[None]:
 
 
 def _in_words(error: BaseException, file: str) -> str:
-    text = ANSI.sub("", str(error)).strip()  # Keras writes bold
+    # Keras adds lines to a KeyError, whose text is then one line in quotes; and it writes bold.
+    has_lines = isinstance(error, KeyError) and any("\n" in str(each) for each in error.args)
+    text = ANSI.sub("", str(error.args[0] if has_lines else error)).strip()
     text = text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}..."
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename == file:

@@ -110,6 +110,8 @@ def show_embeddings(curves: Curves, design: Design, network: keras.Model, files:
     config = ""
     try:
         for layer in layers.embeddings_of(network):
+            if not layer._inbound_nodes:
+                continue  # inside a class of the user's, which alone knows what it looks up
             source = layer.input._keras_history.operation
             grouping = design.groupings[source.place] if isinstance(source, LevelOf) else ()
             if len(grouping) != 1:

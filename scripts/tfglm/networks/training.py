@@ -294,9 +294,11 @@ class Training:
         """Refuse a loss that is not finite; record the mean loss of the last steps, if a point of its curve is due."""
         cost = float(self._costs)
         if not math.isfinite(cost):
+            own_code = self._settings.model or self._settings.loss
             raise UserError(
                 f"{self._where}: the loss is not finite after step {step:,}; choose a smaller "
                 f"optimizer.learning_rate than {self._settings.optimizer.first_rate:g}"
+                + (f", or look in `{own_code}` for what is not finite, such as the logarithm of 0" if own_code else "")
             )
         steps = step - self._noted_step
         if steps >= self._steps_of_a_point or step == end:
