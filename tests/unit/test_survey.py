@@ -764,6 +764,7 @@ def test_a_text_of_three_values_in_the_last_column_is_a_response_of_classes():
     assert (model.formula, model.family) == ("species ~ sepal + petal", "multinomial")
     assert model.std_errors == "robust" and not model.l2
     assert "Response: species, the last column that could be one; one of 3 classes; multinomial" in said
+    assert "If the classes have an order: family: ordinal" in Path("config/iris.yaml").read_text()
 
 
 def test_classes_that_covariates_tell_apart_get_a_ridge():

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from tfglm.config import Layout
+from tfglm.families.multinomial import Multinomial
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import MEANINGS, ColumnSummary
 from tfglm.survey.proposal import Proposal
@@ -108,6 +109,11 @@ def model_lines(proposal: Proposal, calendar: Calendar, may_be_factors: list[str
         *(f"    # {name} is a number; C({name}) makes a factor of it." for name in may_be_factors),
         f"    formula: {quoted(proposal.formula)}",
         f"    family: {response.family.name} # {response.family.regression} {response.name}",
+        *(
+            ["    # If the classes have an order: family: ordinal, and class_order: [the lowest, ..., the highest]."]
+            if response.family.name == Multinomial.name
+            else []
+        ),
         *offset_lines(proposal),
         *error_lines(proposal, calendar),
     ]
