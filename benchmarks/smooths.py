@@ -6,7 +6,7 @@ Responses are drawn again and again for the same rows. The results are four shar
 - of 95 % intervals of the linear predictors of rows, those that hold the truth, with `classical` and `unconditional` errors
 - of 95 % intervals of the standard deviation of random effects, those that hold the truth
 
-Writes benchmarks/results/smooths.json. Takes about five minutes.
+Writes benchmarks/results/smooths.json. Takes about ten minutes.
 """
 
 import json
@@ -31,6 +31,11 @@ from tfglm.results.joint import joint_tests  # noqa: E402
 
 REPLICATIONS, GROUPS, SPREAD = 500, 40, 0.5
 
+SURFACE = "te(x, z)"
+
+WITHOUT_EFFECT = ("s(z)", "te(v, w)", "s(g, bs=re)")
+"""Terms whose tests count."""
+
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 """Draws responses from linear predictors."""
 
@@ -45,6 +50,13 @@ def events(random: np.random.Generator, eta: np.ndarray) -> np.ndarray:
 
 def counts(random: np.random.Generator, eta: np.ndarray) -> np.ndarray:
     return random.poisson(np.exp(eta)).astype(float)
+
+
+SURFACES = (
+    ("gaussian", "gaussian", normal, 400),
+    ("binomial", "binomial", events, 1000),
+    ("poisson", "poisson", counts, 500),
+)
 
 
 def rows_of_design(design: Design, frame: pd.DataFrame) -> scipy.sparse.csr_array:
@@ -68,11 +80,15 @@ def rows_of_design(design: Design, frame: pd.DataFrame) -> scipy.sparse.csr_arra
 
 
 def measured(formula: str, family: str, draw: Draw, size: int, amplitude: float, spread: float = 0.0) -> dict:
-    """The shares of one design. `spread` is the standard deviation of random effects of `g`."""
+    """The shares of one design. `spread` is the standard deviation of random effects of `g`. If the formula has a surface of x
+    and z, the sine curve of x is the steeper the larger z is."""
     random = np.random.default_rng(38)
     frame = pd.DataFrame({"x": random.uniform(size=size).round(4), "z": random.uniform(size=size).round(4)})
     frame["g"] = [f"g{number:02d}" for number in np.arange(size) % GROUPS]
     curve = amplitude * np.sin(2 * np.pi * frame["x"].to_numpy()) + 0.3
+    if SURFACE in formula:
+        curve *= 0.5 + frame["z"].to_numpy()
+        frame = frame.assign(v=random.uniform(size=size).round(4), w=random.uniform(size=size).round(4))
     with tempfile.TemporaryDirectory() as folder:
         replicates = Replicates(frame, formula, family, Path(folder), std_errors="unconditional")
         matrix = rows_of_design(replicates.design, frame)
@@ -89,8 +105,8 @@ def measured(formula: str, family: str, draw: Draw, size: int, amplitude: float,
             unconditional.append(np.mean(far <= reach * np.sqrt(variances.chosen)))
             smooths = fitted.summary["smooths"]
             tests = joint_tests(estimates, (), smooths).set_index("term")
-            without = "s(z)" if "s(z)" in tests.index else "s(g, bs=re)"
-            if without == "s(z)" or not spread:
+            without = next(term for term in WITHOUT_EFFECT if term in tests.index)
+            if without != "s(g, bs=re)" or not spread:
                 rejected.append(tests.loc[without, "p_value"] <= 0.05)
             for smooth in smooths:
                 if smooth["term"] == "s(g, bs=re)" and spread:
@@ -116,4 +132,6 @@ if __name__ == "__main__":
     }
     for name, family, draw, amplitude in (("gaussian", "gaussian", normal, 1.0), ("poisson", "poisson", counts, 0.5)):
         results[f"{name} with 40 groups alike, 400 rows"] = measured(with_groups, family, draw, 400, amplitude)
+    for name, family, draw, size in SURFACES:
+        results[f"{name} with surfaces, {size} rows"] = measured(f"{SURFACE} + te(v, w)", family, draw, size, 1.0)
     (ROOT / "benchmarks" / "results" / "smooths.json").write_text(json.dumps(results, indent=1) + "\n")

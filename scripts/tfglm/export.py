@@ -257,8 +257,8 @@ def kinds(design: Design) -> dict[str, str]:
 
 def description(design: Design, estimated: Estimates, fit: Mapping[str, Any], derived: Mapping[str, str]) -> dict:
     """Describe a regression for readers without tfglm: linear predictor = offset + sum over coefficients of the product of
-    the term's numbers in the rows that have the coefficient's level. `derived` has the SQL expressions of columns that are
-    in no file."""
+    the term's numbers, less the `mean` of a coefficient that has one, in the rows that have the coefficient's level. `derived`
+    has the SQL expressions of columns that are in no file."""
     return {
         **described(design, kinds(design), derived),
         "coefficients": named(design, estimated.values),
@@ -299,8 +299,15 @@ def described(design: Design, columns: Mapping[str, str], derived: Mapping[str, 
 
 
 def named(design: Design, coefficients: np.ndarray) -> list[dict]:
-    """Return coefficients [coefficients] by term and level; None for a coefficient that is not finite."""
+    """Return coefficients [coefficients] by term and level, with the means that tensor products subtract; None for a coefficient
+    that is not finite."""
+    means = {
+        place: {"mean": mean}
+        for term in design.terms
+        if term.means
+        for place, mean in enumerate(term.means, design.slices[term.name].start)
+    }
     return [
-        {"term": term, "level": level, "estimate": value if math.isfinite(value) else None}
-        for (term, level), value in zip(design.coefficients(), coefficients.tolist(), strict=True)
+        {"term": term, "level": level, "estimate": value if math.isfinite(value) else None} | means.get(place, {})
+        for place, ((term, level), value) in enumerate(zip(design.coefficients(), coefficients.tolist(), strict=True))
     ]

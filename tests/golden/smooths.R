@@ -26,6 +26,10 @@ rows$waits <- rnbinom(n, size = 2.5, mu = exp(0.5 * curve + 1))
 rows$flat <- round(0.2 * rows$hour + rnorm(n), 4)
 slope <- setNames(rnorm(25, 0.1, 0.05), sprintf("N%02d", 1:25))[rows$plane]
 rows$climb <- round(of_plane + slope * rows$hour + rnorm(n), 4)
+surface <- sin(rows$hour / 4) * log1p(rows$wind) + 0.3 * cos(3 * rows$miles)
+rows$gusts <- round(surface + 0.5 * rnorm(n), 4)
+rows$fails <- rbinom(n, 1, plogis(1.5 * surface - 0.3))
+rows$hits <- rpois(n, exp(0.6 * surface + 0.5))
 write.csv(rows, "smooths.csv", row.names = FALSE, quote = FALSE)
 rows$carrier <- factor(rows$carrier)
 rows$plane <- factor(rows$plane)
@@ -73,17 +77,26 @@ fits <- list(
     knots = list(wind = c(0, 20))
   ),
   slopes = fitted_by(climb ~ hour + s(plane, bs = "re") + s(plane, hour, bs = "re")),
-  given = fitted_by(delay ~ s(hour, bs = "cr", sp = 0.5) + s(wind, bs = "cr", k = 6) + carrier)
+  given = fitted_by(delay ~ s(hour, bs = "cr", sp = 0.5) + s(wind, bs = "cr", k = 6) + carrier),
+  surface = fitted_by(gusts ~ te(hour, wind)),
+  surface_beside = fitted_by(gusts ~ te(hour, wind, k = c(6, 5)) + s(miles, bs = "cr") + carrier),
+  surface_binomial = fitted_by(fails ~ te(hour, wind), binomial),
+  surface_poisson = fitted_by(hits ~ te(hour, wind, bs = c("ps", "cr"), k = c(7, 4)) + offset(log(miles)), poisson),
+  surface_periodic = fitted_by(
+    hits ~ te(hour, wind, bs = c("cc", "cr"), k = c(6, 5)), poisson, knots = list(hour = c(0, 24))
+  ),
+  surface_flat = fitted_by(late ~ te(wind, miles, k = 4), binomial),
+  surface_of_three = fitted_by(gusts ~ te(hour, log1p(wind), miles, k = c(5, 4, 3)))
 )
 
 # The covariance with estimated smoothing parameters, without the second correction of gam, which depends on the order of
 # coefficients (bam leaves it out, too).
 smoothing <- function(fit) {
   all <- if (is.null(fit$full.sp)) fit$sp else fit$full.sp
-  log(all / vapply(fit$smooth, function(each) each$S.scale, 0))
+  log(all / unlist(lapply(fit$smooth, function(each) each$S.scale)))
 }
 unconditional <- function(fit) {
-  is_estimated <- vapply(fit$smooth, function(each) each$sp < 0, TRUE)
+  is_estimated <- unlist(lapply(fit$smooth, function(each) rep(all(each$sp < 0), length(each$S))))
   free <- is_estimated & smoothing(fit) < 15
   if (!any(free)) return(fit$Vp)
   of_lambda <- fit$moved[, free[is_estimated], drop = FALSE]
@@ -104,7 +117,8 @@ described <- function(fit) {
     std_error = as.vector(predicted$se.fit),
     unconditional = sqrt(rowSums((lp %*% free) * lp)),
     unconditional_of_gam = as.vector(predict(fit, rows[1:shown, ], se.fit = TRUE, unconditional = TRUE)$se.fit),
-    edf_corrected = sum(free * crossprod(fit$R)) / fit$sig2,
+    # gam has the same limit.
+    edf_corrected = min(sum(free * crossprod(fit$R)) / fit$sig2, sum(fit$edf1)),
     aic = AIC(fit),
     # gam divides each penalty by S.scale.
     log_lambda = as.vector(smoothing(fit)),
@@ -125,6 +139,10 @@ splines <- lapply(
     as.vector(predict(fit, beyond))
   }
 )
+# The difference between two points of a surface, with its error.
+step <- predict(fits$surface, data.frame(hour = c(20, 12), wind = c(8, 3)), type = "lpmatrix")
+step <- step[1, ] - step[2, ]
+far <- data.frame(hour = c(-3, 24, 30, 12), wind = c(3, 40, -1, 20))
 components <- function(fit) {
   of_fit <- gam.vcomp(fit, rescale = TRUE)
   list(std_dev = of_fit[2, 1], lower = of_fit[2, 2], upper = of_fit[2, 3])
@@ -140,6 +158,8 @@ write(
       fits = lapply(fits, described), beyond = beyond$hour, splines = splines,
       random = components(fits$random), random_binomial = components(fits$random_binomial),
       slopes = components(fits$slopes),
+      far = c(as.list(far), list(eta = as.vector(predict(fits$surface, far)))),
+      step = list(effect = sum(step * coef(fits$surface)), std_error = sqrt(sum(step * (fits$surface$Vp %*% step)))),
       new = list(
         random = of_new(fits$random, "s(plane)"), random_binomial = of_new(fits$random_binomial, "s(plane)"),
         slopes = of_new(fits$slopes, c("s(plane)", "s(plane,hour)"))

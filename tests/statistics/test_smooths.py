@@ -55,6 +55,16 @@ FITS = {
         "gaussian",
         {},
     ),
+    "surface": ("gusts ~ te(hour, wind)", "gaussian", {}),
+    "surface_beside": ("gusts ~ te(hour, wind, k=[6, 5]) + s(miles) + carrier", "gaussian", {}),
+    "surface_binomial": ("fails ~ te(hour, wind)", "binomial", {}),
+    "surface_poisson": ("hits ~ te(hour, wind, bs=[ps, cr], k=[7, 4])", "poisson", {"offset": "log(miles)"}),
+    "surface_periodic": (
+        "hits ~ te(hour, wind, bs=[cc, cr], k=[6, 5], lower_bound=0, upper_bound=24)",
+        *("poisson", {}),
+    ),
+    "surface_flat": ("late ~ te(wind, miles, k=4)", "binomial", {}),
+    "surface_of_three": ("gusts ~ te(hour, log1p(wind), miles, k=[5, 4, 3])", "gaussian", {}),
 }
 INFINITE = 15.0
 """log lambda of mgcv that is as good as infinite."""
@@ -106,10 +116,11 @@ def test_the_fit_is_that_of_mgcv(name, fits, first_rows):
     np.testing.assert_allclose(rows["linear_predictor_std_error"], error, rtol=1e-5)
     log_lambda, edf = (np.atleast_1d(theirs[key]) for key in ("log_lambda", "edf"))
     smooths = summary["smooths"]
-    finite = [smooth["lambda_is"] in ("finite", "given") for smooth in smooths]
+    lambdas = [each for smooth in smooths for each in smooth.get("margins", [smooth])]
+    finite = [each["lambda_is"] in ("finite", "given") for each in lambdas]
     assert finite == (log_lambda < INFINITE).tolist()
     np.testing.assert_allclose(
-        [smooth["log_lambda"] for smooth in smooths if smooth["lambda_is"] != "infinite"],
+        [each["log_lambda"] for each in lambdas if each["lambda_is"] != "infinite"],
         log_lambda[finite],
         rtol=0,
         atol=1e-6,
@@ -148,11 +159,12 @@ def test_tests_of_terms_are_those_of_mgcv(name, fits):
         # psum.chisq of mgcv is exact to 2e-5.
         assert term["p_value"] == pytest.approx(p, rel=1e-3, abs=2e-5)
         assert 10 ** -term["neg_log10_p"] == pytest.approx(term["p_value"], rel=1e-6)
-        assert "effective degrees of freedom" in term["note"] or smooth["lambda_is"] == "infinite"
+        assert "effective degrees of freedom" in term["note"] or smooth.get("lambda_is") == "infinite"
     table = table_of(design, fitted)
-    parametric = ~table.index.get_level_values(0).str.startswith("s(") & table["p_value"].notna()
+    is_smooth = table.index.get_level_values(0).str.match(r"(?:s|te)\(")
+    parametric = ~is_smooth & table["p_value"].notna()
     np.testing.assert_allclose(table["p_value"][parametric], np.atleast_1d(theirs["parametric"]), rtol=1e-4)
-    assert table["p_value"][table.index.get_level_values(0).str.startswith("s(")].isna().all()
+    assert table["p_value"][is_smooth].isna().all()
 
 
 def test_the_restricted_likelihood_differs_from_that_of_mgcv_by_a_constant_of_the_basis(fits):
@@ -163,6 +175,7 @@ def test_the_restricted_likelihood_differs_from_that_of_mgcv_by_a_constant_of_th
         assert difference(name) == pytest.approx(difference("straight"), abs=1e-6)
     # With trials the columns are standardised by other weights.
     assert difference("random_binomial") == pytest.approx(difference("trials"), abs=1e-6)
+    assert difference("surface_binomial") == pytest.approx(difference("surface"), abs=1e-6)
 
 
 def test_splines_go_on_straight_beyond_the_rows_as_in_mgcv(files, tmp_path):
@@ -243,7 +256,21 @@ REFUSED = {
     "delay ~ s(hour, by=carrier)": "their means differ by the term `carrier`; add it to the formula",
     "delay ~ s(hour, by=trips) + trips": "`by` takes a factor, and `trips` is a number; write the term C(trips)",
     "delay ~ s(hour, sp=0)": "sp of s() is the smoothing parameter, a number above 0, received 0",
-    "delay ~ s(hour, wind)": "s() takes one column, and k, bs and by",
+    "delay ~ s(hour, wind)": "s() takes one column, and k, bs and by, as in s(distance, k=20, bs=cr); for a smooth of several "
+    "write te(hour, distance)",
+    "delay ~ te(hour, trips)": "`trips in te(hour, trips)`: te() has k=5 coefficients, and the training rows have 4 distinct",
+    "delay ~ te(hour, carrier)": "`carrier` is text, and te() takes numbers",
+    "delay ~ te(hour, hour)": "te() takes different columns, and `hour` is there twice; take one out",
+    "delay ~ te(hour)": "te() takes two columns or more, and k, bs, sp, lower_bound, upper_bound",
+    "delay ~ te(hour, wind, by=carrier) + carrier": "te() takes two columns or more, and k, bs, sp",
+    "delay ~ te(hour, wind, k=[5, 6, 7])": "k is a list of 3 for 2 columns",
+    "delay ~ te(hour, wind, lower_bound=0)": "te() takes lower_bound with bs=cc alone",
+    "delay ~ te(hour, wind, bs=tp)": "bs of te() is cr, ps or cc for a number, received tp",
+    "delay ~ te(hour, wind, k=40)": "has 1,599 coefficients, of 1,000 at most: k of all columns are multiplied",
+    "delay ~ te(hour, wind) + s(wind)": "are both of `wind`, and a smooth contains the straight line; keep one",
+    "delay ~ te(hour, wind) * carrier": "`te(hour, wind):carrier`: a smooth is no factor of a product",
+    "delay ~ 0 + te(hour, wind)": "`te(hour, wind)` needs the intercept; take the 0 or - 1 out of the formula",
+    "delay ~ ti(hour, wind)": "for a smooth of several columns write te(hour, distance)",
     "delay ~ s(log(hour), bs=re)": "s() with bs=re takes the name of one column, as in s(carrier, bs=re)",
     "delay ~ hour + (hour | plane)": "has correlated random effects, which cannot be fitted; write (hour || plane)",
     "delay ~ (1 | carrier:plane)": "`(1 | carrier:plane)`: random effects are written (1 | carrier)",

@@ -47,7 +47,7 @@ def value_of(key: str) -> Callable[[Any], Any]:
 
 def has_smooths(formula: str) -> bool:
     """Whether a formula has smooth terms or random effects."""
-    return bool(re.search(r"(?<![.\w])s\(|\|", formula.partition("~")[2]))
+    return bool(re.search(r"(?<![.\w])(?:s|te)\(|\|", formula.partition("~")[2]))
 
 
 PROPERTIES: dict[str, Callable[[Any], Any]] = {

@@ -358,7 +358,7 @@ def covariates_of(model: RowsConfig) -> list[str]:
 def has_curves(formula: str) -> bool:
     """Return whether a number is inside a function, so that no single coefficient shows its effect."""
     terms = re.sub(r"\bs\(\s*\w+\s*,\s*bs\s*=\s*.?re.?\s*\)", " ", formula.partition("~")[2])  # random effects
-    return re.search(r"(?<![.\w])(?:np\.)?(bs|ns|cc|s|poly|I|log\w*|sqrt|exp|abs)\(", terms) is not None
+    return re.search(r"(?<![.\w])(?:np\.)?(bs|ns|cc|s|te|poly|I|log\w*|sqrt|exp|abs)\(", terms) is not None
 
 
 def response_column(formula: str) -> str:
@@ -372,6 +372,10 @@ def response_column(formula: str) -> str:
 
 def columns_of(formula: str) -> list[str]:
     """The names in a formula that are neither functions, their keywords, nor codings; its grammar is checked with the design."""
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"|%in%|\bbs\s*=\s*\w+|\bcontr\.\w+|,\s*(?:Sum|Helmert|Poly|Diff)\b", " ", formula)
+    bare = re.sub(
+        r"'[^']*'|\"[^\"]*\"|%in%|\bbs\s*=\s*(?:\w+|\[[^]]*\])|\bcontr\.\w+|,\s*(?:Sum|Helmert|Poly|Diff)\b",
+        " ",
+        formula,
+    )
     names = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=.])", bare)
     return [name for name in names if name not in ("True", "False", "None")]

@@ -11,6 +11,9 @@ from tfglm.data.shards import MISSING, IngestedFile, Shard
 MOST_SAMPLED = 2**18
 """Rows of a sample."""
 
+ROWS_AT_ONCE = 2**14
+"""Rows whose products are in memory together."""
+
 
 def combinations(file: IngestedFile, columns: Sequence[str], required: Collection[str]) -> np.ndarray:
     """Return the combinations of codes that occur in the training rows of one file.
@@ -191,6 +194,49 @@ def moments(
     if not weight_sum:
         return np.full(1, np.nan), np.full(1, np.nan)
     return np.where(low == high, low, mean), np.where(low == high, 0.0, squares / weight_sum)
+
+
+def means_of_products(
+    files: Sequence[IngestedFile],
+    columns: Sequence[str],
+    frequency: str | None,
+    required: Collection[str],
+    columns_of: Sequence[Callable[[np.ndarray], np.ndarray]],
+) -> np.ndarray:
+    """Return the means over the training rows of all products of a transformed number of each column.
+
+    Parameters
+    ----------
+    files
+        All ingested files.
+    columns
+        Columns of numbers.
+    frequency
+        A column that says how often each row counts; None for once.
+    required
+        Required columns: a row without a value in one of them does not count.
+    columns_of
+        For each column, transforms values to [values, width].
+
+    Returns
+    -------
+    float64 array [products]
+        The number of the last column varies fastest.
+    """
+    total, rows = np.zeros(1), 0.0
+    for file in files:
+        for shard in training_shards(file):
+            good = usable(file, shard, required)
+            times = decoded(file, shard, frequency)[good] if frequency else np.ones(np.count_nonzero(good))
+            values = [decoded(file, shard, column)[good] for column in columns]
+            for first in range(0, len(times), ROWS_AT_ONCE):
+                some = slice(first, first + ROWS_AT_ONCE)
+                product = times[some, None]
+                for transform, of_column in zip(columns_of[:-1], values[:-1], strict=True):
+                    product = (product[:, :, None] * transform(of_column[some])[:, None]).reshape(len(product), -1)
+                total = total + (product.T @ columns_of[-1](values[-1][some])).ravel()
+                rows += float(times[some].sum())
+    return total / rows if rows else total
 
 
 def decoded(file: IngestedFile, shard: Shard, column: str) -> np.ndarray:

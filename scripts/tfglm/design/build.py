@@ -1,7 +1,7 @@
 """Formula and dictionary together: which coefficients there are. What can be refused before training is refused here."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -232,7 +232,20 @@ class _DesignBuilder:
         categorical.sort(key=list(self.categorical).index)
         numeric.sort(key=list(self.numeric).index)
         combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
-        return Term(term.name, tuple(categorical), tuple(numeric), combinations)
+        means = self.means([self.numeric[name] for name in numeric]) if term.factors[0].surface else ()
+        return Term(term.name, tuple(categorical), tuple(numeric), combinations, means=means)
+
+    def means(self, factors: Sequence[Numeric]) -> tuple[float, ...]:
+        """The means of the numbers of a tensor product over the training rows."""
+
+        def columns_of(factor: Numeric) -> Callable[[np.ndarray], np.ndarray]:
+            return lambda values: np.stack(transforms.apply(np, factor.learnt, values), axis=1)
+
+        columns, functions = [factor.column for factor in factors], [columns_of(factor) for factor in factors]
+        of_products = training_rows.means_of_products(
+            self.files, columns, self.settings.frequency, self.dictionary.required, functions
+        )
+        return tuple(of_products[1:].tolist())
 
     def absorbed(self, name: str) -> Term:
         """A factor that is absorbed."""
@@ -270,6 +283,9 @@ class _DesignBuilder:
             center, variance = of_rows if np.isfinite(of_rows[0]).all() else (center, variance)
         spread = np.sqrt(variance)
         spread[spread == 0] = 1.0
+        if factor.surface:
+            # Other columns would have other penalties.
+            center, spread = np.zeros_like(center), np.ones_like(spread)
         return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
 
     def learnt(self, factor: FormulaFactor, column: Column, where: str) -> tuple[list[dict], np.ndarray, np.ndarray]:

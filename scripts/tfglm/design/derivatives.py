@@ -60,5 +60,6 @@ DERIVATIVES: dict[str, Callable[[np.ndarray, Learnt], list[np.ndarray]]] = {
     "ns": splines.slopes_of_ns,
     "cc": splines.slopes_of_cc,
     "s": splines.slopes_of_s,
+    "te": splines.slopes_of_te,
 }
 """The derivatives of the columns of each function in TRANSFORMS, from numbers and what the function has learnt."""

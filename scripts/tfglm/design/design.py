@@ -6,7 +6,7 @@ multiply by. The linear predictor is a sum of lookups: eta = sum over parts of n
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
@@ -118,10 +118,17 @@ class Design:
             size = self.levels_of(term.categorical)
             widths = (range(self.numeric_by_name[name].width) for name in term.numeric)
             for numbers in product(*widths):
+                # The constant of a tensor product is that of the intercept.
+                if not any(numbers) and self.is_tensor_product(term):
+                    continue
                 multiplier = tuple(zip(term.numeric, numbers, strict=True))
                 parts.append(Part(term, multiplier, slice(start, start + size)))
                 start += size
         return tuple(parts)
+
+    def is_tensor_product(self, term: Term) -> bool:
+        """Whether a term is a smooth of several columns, `te(x, z)`."""
+        return any(self.numeric_by_name[name].function == "te" for name in term.numeric)
 
     def levels_of(self, grouping: tuple[str, ...]) -> int:
         """Into how many groups the factors divide the rows."""
@@ -248,18 +255,25 @@ class Design:
             if any(self.categorical_by_name[name].random for name in term.categorical):
                 places = np.arange(parts[0].where.start, parts[0].where.stop)
                 scale = np.prod([self.numeric_by_name[name].scale[number] for name, number in parts[0].multiplier])
-                smooths.append(Smooth(term.name, "", places, np.full(len(places), scale**-2.0), is_random=True))
+                smooths.append(Smooth(term.name, "", places, np.full((1, len(places)), scale**-2.0), is_random=True))
                 continue
-            for factor in (self.numeric_by_name[name] for name in term.numeric):
-                if factor.learnt and factor.learnt[-1]["function"] == "s":
+            factors = [self.numeric_by_name[name] for name in term.numeric]
+            starts = np.array([part.where.start for part in parts])
+            if self.is_tensor_product(term):
+                numbers = np.array([[number for _, number in part.multiplier] for part in parts])
+                of_margins = [np.array(factor.learnt[-1]["penalty"]) for factor in factors]
+                penalties = np.array([each[of] for each, of in zip(of_margins, numbers.T, strict=True)])
+                columns = tuple(factor.column for factor in factors)
+                smooths.append(Smooth(term.name, "", starts, penalties, False, given_lambdas(factors), columns))
+                continue
+            for factor in factors:
+                if factor.function == "s":
                     # b of the data is b of the fit over the scale.
                     penalty = np.array(factor.learnt[-1]["penalty"]) / np.array(factor.scale) ** 2
                     levels = self.categorical_by_name[term.categorical[0]].levels if term.categorical else ("",)
-                    starts = np.array([part.where.start for part in parts])
+                    given = given_lambdas([factor])
                     smooths += [
-                        Smooth(
-                            term.name, level, starts + number, penalty, is_random=False, sp=factor.learnt[-1].get("sp")
-                        )
+                        Smooth(term.name, level, starts + number, penalty[None], is_random=False, sp=given)
                         for number, level in enumerate(levels)
                     ]
         return tuple(smooths)
@@ -291,7 +305,7 @@ class Design:
         if self.smooths:
             factors = np.zeros(self.size)
             for smooth in self.smooths:
-                factors[smooth.places] = smooth.penalty > 0
+                factors[smooth.places] = (smooth.penalties > 0).any(axis=0)
             return factors
         by_term, factors = {INTERCEPT: 0.0, **dict(self.penalty_factors)}, np.ones(self.size)
         for term in self.terms:
@@ -419,6 +433,11 @@ class Design:
         raw["crossed"] = tuple(Clusters(**clusters) for clusters in raw.get("crossed", ()))
         raw["cells"] = tuple(ClusterIntersections(**cells) for cells in raw.get("cells", ()))
         return cls(**raw)
+
+
+def given_lambdas(factors: Sequence[Numeric]) -> tuple[float, ...] | None:
+    """The smoothing parameters that a formula gives the splines of a smooth; None if the fit is to estimate them."""
+    return tuple(factor.learnt[-1]["sp"] for factor in factors if "sp" in factor.learnt[-1]) or None
 
 
 def _plain(value: Any) -> dict:

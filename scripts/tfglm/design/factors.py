@@ -72,6 +72,11 @@ class Numeric:
         return len(self.scale)
 
     @property
+    def function(self) -> str:
+        """The outermost function that is applied to the column, '' if there is none."""
+        return self.learnt[-1]["function"] if self.learnt else ""
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Height and width of an image, whose pixels are the numbers, row by row; () for other factors."""
         return tuple(self.learnt[0]["shape"]) if self.learnt and self.learnt[0]["function"] == IMAGE else ()

@@ -31,7 +31,7 @@ class FormulaFactor:
     `categorical` if `C()` asks for levels, then `reference` may name one, or `coding` contrasts of CODINGS; `calls` are the
     functions applied to numbers, the innermost first. `is_indicator` if fixest's `i()` names the reference. The levels of
     `s(g, bs=re)` have random effects, `is_random`; they multiply the number of `s(g, x, bs=re)`. `is_by` is
-    the factor of `s(x, by=g)`.
+    the factor of `s(x, by=g)`. `surface` is the name of the `te(x, z)` that the factor is one column of.
     """
 
     name: str
@@ -43,11 +43,12 @@ class FormulaFactor:
     is_indicator: bool = field(default=False, compare=False)
     is_random: bool = False
     is_by: bool = field(default=False, compare=False)
+    surface: str = ""
 
     @property
     def is_smooth(self) -> bool:
         """Whether it is a penalised spline."""
-        return bool(self.calls) and self.calls[-1].function == "s"
+        return bool(self.calls) and self.calls[-1].function in ("s", "te")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,12 @@ class FormulaTerm:
     @property
     def name(self) -> str:
         random = [factor.name for factor in self.factors if factor.is_random]
-        return ":".join(random[:1] or [factor.name for factor in self.factors])
+        return ":".join(random[:1] or self.multiplied)
+
+    @property
+    def multiplied(self) -> list[str]:
+        """What the formula multiplies: a tensor product is one factor there."""
+        return list(dict.fromkeys(factor.surface or factor.name for factor in self.factors))
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,9 @@ def parse(formula: str, where: str, whole: bool = True) -> ParsedFormula:
         if whole:
             check_indicators(parsed.terms, parsed.intercept, where)
             parsed = replace(parsed, terms=tuple(smooth_terms(parsed.terms, where)))
+            surface = next((factor.surface for term in parsed.terms for factor in term.factors if factor.surface), None)
+            if surface and not parsed.intercept:
+                raise UserError(f"{where}: `{surface}` needs the intercept; take the 0 or - 1 out of the formula")
         return parsed
     except UserError as error:
         raise UserError("\n  ".join([str(error), *hints(formula)])) from error
@@ -223,9 +232,12 @@ def power(terms: float, exponent: str) -> float:
 
 
 def parse_factors(expression: str, term: str, where: str) -> list[FormulaFactor]:
-    """One factor; of fixest's `i(month, distance, ref=1)`, or of `s(distance, by=carrier)`, the two that it stands for."""
+    """One factor, or those that fixest's `i(month, distance, ref=1)`, `s(distance, by=carrier)` and `te(hour, distance)` stand
+    for."""
     if expression.startswith("s("):
         return parse_smooth(expression, term, where)
+    if expression.startswith("te("):
+        return parse_tensor_product(expression, term, where)
     if not expression.startswith("i("):
         return [parse_factor(expression, term, where)]
     try:
@@ -252,8 +264,10 @@ def parse_smooth(expression: str, term: str, where: str) -> list[FormulaFactor]:
         raise not_supported(term, where) from None
     is_random = isinstance(node, ast.Call) and [ast.unparse(each) for each in node.keywords] in (["bs='re'"], ["bs=re"])
     if not isinstance(node, ast.Call) or not 1 <= len(node.args) <= 1 + is_random:
+        several = "; for a smooth of several write te(hour, distance)"
         raise UserError(
             f"{where}: `{short(term)}`: s() takes one column, and k, bs and by, as in s(distance, k=20, bs=cr)"
+            f"{several if isinstance(node, ast.Call) and len(node.args) > 1 else ''}"
         )
     name = as_in_r(ast.unparse(node)).replace("'", "")
     if is_random:
@@ -279,6 +293,64 @@ def parse_smooth(expression: str, term: str, where: str) -> list[FormulaFactor]:
     return [factor, FormulaFactor(by[0].id, by[0].id, is_by=True)]
 
 
+OF_MARGINS = ("k", "bs", "sp", "lower_bound", "upper_bound")
+"""The options of `te`."""
+
+MOST_OF_SURFACE = 1_000
+"""Coefficients of a tensor product. Each is a number to be computed for every row."""
+
+
+def parse_tensor_product(expression: str, term: str, where: str) -> list[FormulaFactor]:
+    """The factors of `te(x, z, k=[5, 8], bs=cr)`, one for each column. Bounds belong to the columns with bs=cc."""
+    try:
+        node = ast.parse(in_python(expression), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise not_supported(term, where) from None
+    place = f"{where}: `{short(term)}`"
+    keywords = {each.arg: each.value for each in node.keywords} if isinstance(node, ast.Call) else {}
+    if not isinstance(node, ast.Call) or len(node.args) < 2 or not set(keywords) <= set(OF_MARGINS):
+        raise UserError(
+            f"{place}: te() takes two columns or more, and {', '.join(OF_MARGINS)}, each as one value or as a list with one for "
+            "each column, as in te(hour, distance, k=[5, 8])"
+        )
+    name, size = as_in_r(ast.unparse(node)).replace("'", ""), len(node.args)
+
+    def in_turn(key: str) -> list[ast.expr]:
+        """The values of an option: of each column, or a bound of each with bs=cc."""
+        value, number = keywords[key], periodic.count(True) if key.endswith("bound") else size
+        values = value.elts if isinstance(value, ast.List | ast.Tuple) else [value] * number
+        if not number:
+            raise UserError(f"{place}: te() takes {key} with bs=cc alone")
+        if len(values) != number:
+            of_columns = f"column{'' if number == 1 else 's'}{' with bs=cc' if key.endswith('bound') else ''}"
+            raise UserError(f"{place}: {key} is a list of {len(values)} for {number} {of_columns}")
+        return [ast.Constant(each.id) if isinstance(each, ast.Name) else each for each in values]
+
+    options: list[dict[str, ast.expr]] = [{} for _ in range(size)]
+    bases = in_turn("bs") if "bs" in keywords else [ast.Constant("cr")] * size
+    periodic = [isinstance(basis, ast.Constant) and basis.value == "cc" for basis in bases]
+    for key in (key for key in OF_MARGINS if key in keywords):
+        bounded = [each for each, is_periodic in zip(options, periodic, strict=True) if is_periodic]
+        for each, value in zip(bounded if key.endswith("bound") else options, in_turn(key), strict=True):
+            each[key] = value
+    factors, width = [], 1
+    for column, own in zip(node.args, options, strict=True):
+        call = ast.Call(ast.Name("te"), [column], [ast.keyword(key, value) for key, value in own.items()])
+        factor = parse_factor(ast.unparse(call), term, where)
+        factors.append(replace(factor, name=f"{as_in_r(ast.unparse(column))} in {name}", surface=name))
+        asked = factor.calls[-1].options
+        width *= asked.get("k", 5) - (asked.get("bs") == "cc")
+    names = [factor.column for factor in factors]
+    if repeated := [column for column in names if names.count(column) > 1]:
+        raise UserError(f"{place}: te() takes different columns, and `{repeated[0]}` is there twice; take one out")
+    if width - 1 > MOST_OF_SURFACE:
+        raise UserError(
+            f"{place} has {width - 1:,} coefficients, of {MOST_OF_SURFACE:,} at most: k of all columns are multiplied; choose "
+            "smaller ones"
+        )
+    return factors
+
+
 def smooth_terms(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
     """The terms, with the factor of each `by` under the name of its own term.
 
@@ -288,7 +360,11 @@ def smooth_terms(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
     smooths = [(term, factor) for term in terms for factor in term.factors if factor.is_smooth]
     result = {term.name: term for term in terms}
     for term, smooth in smooths:
-        others = [factor for factor in term.factors if factor is not smooth]
+        others = [
+            factor
+            for factor in term.factors
+            if factor is not smooth and not (smooth.surface and factor.surface == smooth.surface)
+        ]
         if len(others) > 1 or any(not factor.is_by for factor in others):
             raise UserError(
                 f"{where}: `{term.name}`: a smooth is no factor of a product; for a curve at each level of a factor write "
@@ -298,6 +374,7 @@ def smooth_terms(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
             other.name
             for other in [*alone, *(factor for _, factor in smooths)]
             if other is not smooth
+            and not (smooth.surface and other.surface == smooth.surface)
             and other.column == smooth.column
             and other.calls[: -1 if other.is_smooth else None] == smooth.calls[:-1]
         ]
@@ -334,7 +411,7 @@ def unique_terms(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
     """Terms by the number of their factors, each once: `C(month) + i(month, ref=1)` are one. Raises UserError for one with two
     reference levels."""
     by_name: dict[str, FormulaTerm] = {}
-    for term in sorted(terms, key=lambda term: len(term.factors)):
+    for term in sorted(terms, key=lambda term: len(term.multiplied)):
         before = by_name.setdefault(term.name, term)
         for factor, other in zip(before.factors, term.factors, strict=True):
             if factor.reference and other.reference and factor.reference != other.reference:

@@ -122,12 +122,23 @@ def standardised(
 
 def to_data_scale(design: Design) -> scipy.sparse.csr_array:
     """Return the matrix that converts coefficients from the scale of the fit to the scale of the data."""
-    return _rescaling(design, _on_data_scale)
+    return _rescaling(design, _on_data_scale) + _centring(design)
 
 
 def to_fit_scale(design: Design) -> scipy.sparse.csr_array:
     """Its inverse."""
-    return _rescaling(design, _on_fit_scale)
+    return _rescaling(design, _on_fit_scale) - _centring(design)
+
+
+def _centring(design: Design) -> scipy.sparse.csr_array:
+    """What the means of tensor products, whose columns the fit does not centre, add to the intercept."""
+    surfaces = [term for term in design.terms if term.means]
+    means = np.array([mean for term in surfaces for mean in term.means])
+    columns = np.concatenate(
+        [np.zeros(0, int), *(np.arange(design.size)[design.slices[term.name]] for term in surfaces)]
+    )
+    rows = np.full(len(columns), design.intercept or 0)
+    return scipy.sparse.csr_array((means, (rows, columns)), shape=(design.size, design.size))
 
 
 def _on_data_scale(design: Design, number: Number, form: int) -> dict[Number | None, float]:

@@ -1,4 +1,4 @@
-"""Splines of formulas: `bs`, `ns`, `cc`, and the penalised splines `s`.
+"""Splines of formulas: `bs`, `ns`, `cc`, and the penalised splines `s` and `te`.
 
 All use B-splines. `bs` uses them unchanged. The others multiply them by a matrix: splines that are linear beyond the outer
 knots (`ns`, `s`), or periodic (`cc`), are a subspace of the cubic splines on the same knots.
@@ -12,7 +12,7 @@ import numpy as np
 MOST_KNOTS = 200
 """Inner knots of a spline. Each is a coefficient, and a function to be evaluated for every row."""
 
-SPLINES = ("bs", "ns", "cc", "s")
+SPLINES = ("bs", "ns", "cc", "s", "te")
 
 
 def is_whole(value: Any) -> bool:
@@ -83,25 +83,36 @@ SEEN_ABOVE = 1e-12
 holds its coefficient at 0, and it is left out."""
 
 
-def problem_of_s(options: Mapping[str, Any]) -> str | None:
-    basis, k = options.get("bs", "cr"), options.get("k", 10)
-    if basis not in FEWEST_COEFFICIENTS:
-        return f"bs of s() is cr, ps or cc for a number, and re for a factor, received {basis}"
-    least = FEWEST_COEFFICIENTS[basis]
-    if not is_whole(k) or not least <= k <= MOST_KNOTS:
-        return f"k of s() must be a whole number from {least} to {MOST_KNOTS} with bs={basis}, received {k}"
-    sp = options.get("sp", 1.0)
-    if not is_finite(sp) or not sp > 0:
-        return f"sp of s() is the smoothing parameter, a number above 0, received {sp}"
-    limits = [name for name in ("lower_bound", "upper_bound") if name in options]
-    if basis != "cc" and limits:
-        return f"s() takes {limits[0]} with bs=cc alone"
-    if basis == "cc" and not (len(limits) == 2 and all(is_finite(options[name]) for name in limits)):
-        return (
-            "s() with bs=cc takes lower_bound and upper_bound, where a period begins and ends, as the same point: for hours from "
-            "0 to 23 s(hour, bs=cc, lower_bound=0, upper_bound=24)"
-        )
-    return None
+def problem_of_smooth(function: str, k: int, example: str) -> Callable[[Mapping[str, Any]], str | None]:
+    """Return what is wrong with the options of a smooth of one column, or of one column of several. `k` is the default, and
+    `example` a periodic smooth of the hours of a day."""
+
+    def problem(options: Mapping[str, Any]) -> str | None:
+        basis, size = options.get("bs", "cr"), options.get("k", k)
+        if basis not in FEWEST_COEFFICIENTS:
+            random = ", and re for a factor" if function == "s" else ""
+            return f"bs of {function}() is cr, ps or cc for a number{random}, received {basis}"
+        least = FEWEST_COEFFICIENTS[basis]
+        if not is_whole(size) or not least <= size <= MOST_KNOTS:
+            return f"k of {function}() must be a whole number from {least} to {MOST_KNOTS} with bs={basis}, received {size}"
+        sp = options.get("sp", 1.0)
+        if not is_finite(sp) or not sp > 0:
+            return f"sp of {function}() is the smoothing parameter, a number above 0, received {sp}"
+        limits = [name for name in ("lower_bound", "upper_bound") if name in options]
+        if basis != "cc" and limits:
+            return f"{function}() takes {limits[0]} with bs=cc alone"
+        if basis == "cc" and not (len(limits) == 2 and all(is_finite(options[name]) for name in limits)):
+            return (
+                f"{function}() with bs=cc takes lower_bound and upper_bound, where a period begins and ends, as the same point: "
+                f"for hours from 0 to 23 {example}"
+            )
+        return None
+
+    return problem
+
+
+problem_of_s = problem_of_smooth("s", 10, "s(hour, bs=cc, lower_bound=0, upper_bound=24)")
+problem_of_te = problem_of_smooth("te", 5, "te(hour, wind, bs=[cc, cr], lower_bound=0, upper_bound=24)")
 
 
 def quantiles(values: np.ndarray, rows: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
@@ -282,11 +293,7 @@ def learn_s(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) ->
     Raises ValueError for a column with fewer than k distinct values.
     """
     basis, k = options.get("bs", "cr"), options.get("k", 10)
-    if len(values) < k:
-        raise ValueError(
-            f"s() has k={k} coefficients, and the training rows have {len(values):,} distinct values; choose a k of at most "
-            f"{len(values)}"
-        )
+    check_distinct("s", values, k)
     learnt, matrix, penalty = BASES[basis](values, k, options)
     share = rows / rows.sum()
     inside = wrap(values, learnt) if basis == "cc" else values
@@ -314,9 +321,26 @@ def learn_s(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) ->
         return {**learnt, "periodic": True, "matrix": matrix.tolist()}
     ends = np.array([learnt["low"], learnt["high"]])
     matrix = matrix * np.where((np.stack(splines(np, ends, learnt, 3), axis=1) @ matrix)[1] < 0, -1.0, 1.0)
-    slopes = np.stack(spline_slopes(ends, learnt), axis=1) @ matrix
-    of_ends = {"slope_below": slopes[0].tolist(), "slope_above": slopes[1].tolist()}
-    return {**learnt, "matrix": matrix.tolist(), **of_ends}
+    return {**learnt, "matrix": matrix.tolist(), **slopes_at_ends(learnt, matrix)}
+
+
+def check_distinct(function: str, values: np.ndarray, k: int) -> None:
+    """Raise ValueError for fewer distinct values than coefficients."""
+    if len(values) == 1:
+        raise ValueError(
+            f"{function}() needs a column that varies, and it has one value in the training rows; leave it out"
+        )
+    if len(values) < k:
+        raise ValueError(
+            f"{function}() has k={k} coefficients, and the training rows have {len(values):,} distinct values; choose a k of at "
+            f"most {len(values)}"
+        )
+
+
+def slopes_at_ends(learnt: Mapping[str, Any], matrix: np.ndarray) -> dict[str, list[float]]:
+    """The slopes of splines at the ends of their range, by which they go on beyond."""
+    slopes = np.stack(spline_slopes(np.array([learnt["low"], learnt["high"]]), learnt), axis=1) @ matrix
+    return {"slope_below": slopes[0].tolist(), "slope_above": slopes[1].tolist()}
 
 
 def apply_s(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
@@ -325,6 +349,52 @@ def apply_s(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
 
 def slopes_of_s(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
     return slopes_of_cc(x, learnt) if learnt.get("periodic") else slopes_of_ns(x, learnt)
+
+
+def learn_te(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
+    """Learn the splines of one column in a tensor product (docs/statistics.md: Tensor products).
+
+    The space is that of s(). A spline is given by its values at k points, as in mgcv's te(): the knots of "cr" and "cc", and k
+    evenly spaced points for "ps". The values of each column are an eigenvector of the penalty of these values, whose largest
+    eigenvalue is made 1; `penalty` has the eigenvalues. The first column is the `constant`. The second is linear, with penalty
+    0, unless the spline is periodic.
+
+    Raises ValueError for a column with fewer than k distinct values.
+    """
+    basis, k = options.get("bs", "cr"), options.get("k", 5)
+    check_distinct("te", values, k)
+    learnt, matrix, penalty = BASES[basis](values, k, options)
+    points = np.array([learnt["low"], *learnt["knots"], learnt["high"]])
+    if basis == "cc":
+        points = points[:-1]
+    elif basis == "ps":
+        points = np.linspace(values[0], values[-1], k)
+    by_value = np.linalg.inv(np.stack(splines(np, points, learnt, 3), axis=1) @ matrix)
+    matrix, penalty = matrix @ by_value, by_value.T @ penalty @ by_value
+    size = len(points)
+    plain = np.full((size, 1), size**-0.5)
+    if basis != "cc":
+        line = points - points.mean()
+        plain = np.column_stack([plain, line / np.linalg.norm(line)])
+    # Signs of eigenvectors are arbitrary: the last value is made positive.
+    rest = np.linalg.qr(plain, mode="complete")[0][:, plain.shape[1] :]
+    sizes, vectors = np.linalg.eigh(rest.T @ penalty @ rest)
+    vectors = rest @ vectors
+    vectors = vectors * np.where(vectors[-1] < 0, -1.0, 1.0)
+    matrix = matrix @ np.column_stack([plain[:, 1:], vectors])
+    learnt |= {"constant": size**-0.5, "penalty": [*[0.0] * plain.shape[1], *(sizes / sizes[-1]).tolist()]}
+    if "sp" in options:
+        learnt["sp"] = float(options["sp"])
+    ends = {"periodic": True} if basis == "cc" else slopes_at_ends(learnt, matrix)
+    return {**learnt, "matrix": matrix.tolist(), **ends}
+
+
+def apply_te(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
+    return [0.0 * x + learnt["constant"], *apply_s(xp, x, learnt)]
+
+
+def slopes_of_te(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
+    return [np.zeros_like(x), *slopes_of_s(x, learnt)]
 
 
 def _cubic(values: np.ndarray, k: int, _: Mapping[str, Any]) -> tuple[dict, np.ndarray, np.ndarray]:
@@ -377,7 +447,7 @@ BASES = {"cr": _cubic, "ps": _p_splines, "cc": _periodic_cubic}
 
 def has_range(learnt: Mapping[str, Any]) -> bool:
     """Whether a function has a learnt range; beyond it nothing is known about it."""
-    return learnt["function"] in ("bs", "ns", "s") and not learnt.get("periodic")
+    return learnt["function"] in ("bs", "ns", "s", "te") and not learnt.get("periodic")
 
 
 def _points(learnt: Mapping[str, Any]) -> np.ndarray:

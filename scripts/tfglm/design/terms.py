@@ -21,7 +21,8 @@ class Term:
 
     With several categorical factors, `combinations` are the combinations of their levels that occur in training rows. Each
     is a position in a table of all combinations, where the last factor varies fastest. If each class has a linear predictor
-    of its own, `equation` is the class of this term (design.by_class).
+    of its own, `equation` is the class of this term (design.by_class). Tables subtract the `means` over the training rows from
+    the numbers that multiply the coefficients of a tensor product.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Term:
     numeric: tuple[str, ...] = ()
     combinations: tuple[int, ...] = ()
     equation: str = ""
+    means: tuple[float, ...] = ()
 
     @property
     def base(self) -> str:
@@ -56,16 +58,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Smooth:
-    """Coefficients that share a smoothing parameter: those of a smooth term, at a `level` of its factor if it has one.
+    """Coefficients with smoothing parameters of their own: those of a smooth term, at a `level` of its factor if it has one.
 
-    The penalty is the smoothing parameter times the sum of `penalty` [places] * b^2 / 2 over the coefficients at `places`, on
-    the scale of the fit. The coefficient of a straight line has the penalty 0. `sp` is the smoothing parameter that the formula
-    gives, None if the fit is to estimate it.
+    The penalty is the sum over smoothing parameters of each times `penalties` [parameters, places] * b^2 / 2, over the
+    coefficients at `places`, on the scale of the fit. The coefficient of a straight line has the penalties 0. A smooth has one
+    parameter, and a tensor product one for each of its `columns`. `sp` are those that the formula gives, None if the fit is
+    to estimate them.
     """
 
     term: str
     level: str
     places: np.ndarray
-    penalty: np.ndarray
+    penalties: np.ndarray
     is_random: bool
-    sp: float | None = None
+    sp: tuple[float, ...] | None = None
+    columns: tuple[str, ...] = ()

@@ -243,6 +243,9 @@ TRANSFORMS: dict[str, Transform] = {
     "s": Transform(
         ("k", "bs", "lower_bound", "upper_bound", "sp"), splines.learn_s, splines.apply_s, splines.problem_of_s
     ),
+    "te": Transform(
+        ("k", "bs", "lower_bound", "upper_bound", "sp"), splines.learn_te, splines.apply_te, splines.problem_of_te
+    ),
 }
 
 LEARNING = ("scale", "center", "poly", *splines.SPLINES)

@@ -19,7 +19,7 @@ MOST_LEVELS = 400
 UNSORTED = 24
 """Up to so many levels stay in the order of the table, such as the months; more are sorted by size."""
 
-CURVED = re.compile(r"\b(?:bs|ns|cc|poly)\(|\bs\((?!\w+, bs=re\))")
+CURVED = re.compile(r"\b(?:bs|ns|cc|te|poly)\(|\bs\((?!\w+, bs=re\))")
 """Parts of the name of a term whose coefficients have no meaning individually."""
 
 CODED = re.compile(r",\s*(?:contr\.(?!treatment\b)\w+|Sum|Helmert|Poly|Diff)\b")

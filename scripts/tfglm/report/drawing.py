@@ -1,6 +1,7 @@
 """What all pictures share: fonts and colours, panels, places that say what they show when pointed at, and the files."""
 
 import io
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,8 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
+import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
 from tfglm.command import visible
@@ -55,6 +58,22 @@ def use_colour(colour: str) -> None:
 
 
 use_colour("#0072B2")
+
+
+def two_colours() -> LinearSegmentedColormap:
+    """From lower to higher than what others are compared with, which is nearly white."""
+    return LinearSegmentedColormap.from_list("estimates", [OTHERS[0], "#f2f2f2", to_hex(MAIN)])
+
+
+def spread(count: int, most: int) -> np.ndarray:
+    """At most so many numbers from 0 to a count - 1, evenly, with both ends."""
+    return np.unique(np.linspace(0, count - 1, most).astype(int))
+
+
+def halfway(values: np.ndarray) -> list[tuple[float, float]]:
+    """The part of an axis that is nearer to each of these ascending values than to the others."""
+    ends = [values[0], *((values[1:] + values[:-1]) / 2), values[-1]]
+    return list(itertools.pairwise(ends))
 
 
 def literal(text: str) -> str:

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tfglm.report.confusion import draw_counts
-from tfglm.report.curves import halfway
-from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, diagonal, grid
+from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, diagonal, grid, halfway
 
 FEWEST_PREDICTED = 100
 """Events that a threshold predicts: of fewer, precision is a matter of chance, and a single row at the top makes it 0 or 1."""

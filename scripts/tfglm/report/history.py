@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from tfglm.report.curves import halfway
-from tfglm.report.drawing import COLOURS, STYLES, Panel, grid, nothing
+from tfglm.report.drawing import COLOURS, STYLES, Panel, grid, halfway, nothing
 
 TOGETHER = {
     "online/loss held out": "online/loss",

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, to_hex
+from matplotlib.colors import Colormap, Normalize
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tfglm.data.packages import located
 from tfglm.errors import UserError, short
 from tfglm.report.coefficient_rows import Heading, PictureRow
-from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, literal
+from tfglm.report.drawing import GREY, Panel, literal, two_colours
 from tfglm.report.ratios import Scale
 from tfglm.report.words import plain
 
@@ -181,7 +181,7 @@ def draw_map(panel: Panel, shown: Map, ratio: bool, label: str) -> None:
         axes.text(
             left, 1 + above / height, literal(short(text, 140)), fontsize=size, color=colour, transform=axes.transAxes
         )
-    colours = LinearSegmentedColormap.from_list("estimates", [OTHERS[0], "#f2f2f2", to_hex(MAIN)])
+    colours = two_colours()
     reach = shown.reach()
     draw_levels(panel, axes, shown, colours, Normalize(-reach, reach))
     west, east, south, north = shown.extent()

@@ -67,7 +67,7 @@ class ModelResults:
     @cached_property
     def effects(self) -> pd.DataFrame:
         """The curves of numbers."""
-        return self.read_csv("effects", ("term", "column", "at"))
+        return self.read_csv("effects", ("term", "column", "at", "column_2"))
 
     @cached_property
     def metrics(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tfglm.report.curves import curves_of
+from tfglm.report.surfaces import surfaces_of
 from tfglm.report.words import Words
 
 MOST_TURNS = 4
@@ -58,7 +59,8 @@ def rises(points: pd.DataFrame) -> list[Rise]:
 
 
 def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> list[str]:
-    """A sentence for each curve with intervals: `hour: the odds of late rise until 19, then fall.`
+    """A sentence for each curve with intervals: `hour: the odds of late rise until 19, then fall.` A sentence for a surface says
+    where it differs most clearly: `hour and wind: the odds of late are most clearly raised at 19 and 12, compared with 11 and 4.`
 
     Parameters
     ----------
@@ -85,7 +87,29 @@ def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words:
         if len(parts) > MOST_TURNS:
             told += ", and turn again" if is_plural else ", and turns again"
         sentences.append(f"{words.column(column)}{f' ({at})' if at else ''}: {told}.")
+    for surface in surfaces_of(effects):
+        if surface.points["ci_lower"].notna().all():
+            sentences.append(surface_in_words(surface.points, subject, is_plural, words))
     return sentences
+
+
+def surface_in_words(points: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> str:
+    """Where a surface is high and low: the points that differ most clearly from the values nearest the means."""
+    names = [str(points[name].iloc[0]) for name in ("column", "column_2")]
+    units = [f" {words.units[name]}" if name in words.units else "" for name in names]
+
+    def place(row: pd.Series) -> str:
+        values = zip((row["value"], row["value_2"]), units, strict=True)
+        return " and ".join(f"{value:,.4g}{unit}" for value, unit in values)
+
+    high, low = points.loc[points["ci_lower"].idxmax()], points.loc[points["ci_upper"].idxmin()]
+    said = [f"most clearly raised at {place(high)}"] * bool(high["ci_lower"] > 0)
+    said += [f"most clearly lowered at {place(low)}"] * bool(low["ci_upper"] < 0)
+    middle = place(pd.Series({"value": points["reference"].iloc[0], "value_2": points["reference_2"].iloc[0]}))
+    told = f"{subject} {'are' if is_plural else 'is'} {', and '.join(said)}, compared with {middle}"
+    at = points["at"].iloc[0]
+    columns = f"{words.column(names[0])} and {words.column(names[1])}{f' ({at})' if at else ''}"
+    return f"{columns}: {told if said else f'no clear change of {subject}'}."
 
 
 def verb(is_up: bool, is_plural: bool) -> str:

@@ -1,7 +1,9 @@
-"""The effect of a number on the linear predictor as a curve, if the formula has a function of it."""
+"""The effect of a number on the linear predictor as a curve, if the formula has a function of it; of two numbers in a tensor
+product as a surface."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -12,12 +14,15 @@ from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
 from tfglm.design.parametrisation import RAW, form_of, standardised
-from tfglm.design.terms import Part
+from tfglm.design.terms import Part, Term
 from tfglm.results.estimates import Estimates
 from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import EMPTY, SEPARATED
 
 POINTS = 101
+
+POINTS_OF_SURFACE = 31
+"""Values of each of two numbers."""
 
 
 def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> pd.DataFrame:
@@ -40,36 +45,78 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
     A row for each value of each number. The terms of a number are combined, as in `hour + I(hour^2)`; a term that is a
     product of several factors has no curve of its own, except a smooth at each level of a factor. Columns: term, column, at
     (where the others are held, '' if none multiplies it), value, reference, effect, std_error (posterior_sd of a penalised
-    fit), ci_lower, ci_upper. What is not estimable is missing.
+    fit), ci_lower, ci_upper. What is not estimable is missing. If the formula has tensor products, each two of their numbers
+    have a row for each pair of values, with the second number in column_2, value_2 and reference_2.
     """
-    design, fitted = estimated.design, estimated.fitted
+    design = estimated.design
     error_name = "posterior_sd" if design.penalised else "std_error"
     names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
+    names += ["column_2", "value_2", "reference_2"] if any(term.means for term in design.terms) else []
     tables = [pd.DataFrame(columns=names)]
-    unknown = np.isin(fitted.status, (SEPARATED, EMPTY))
     for at_levels, factors in curved(estimated):
         name = factors[0].column
         column = dictionary.columns[name]
         values = grid(column)
         reference = values[np.argmin(np.abs(values - column.mean))]
         rows = np.sum([differences(at_levels, factor, values, reference) for factor in factors], axis=0)
-        known = fitted.estimable(rows) & (rows[:, unknown] == 0).all(axis=1)
-        effect = np.where(known, rows @ np.where(unknown, 0.0, fitted.coefficients), np.nan)
-        error = lower = upper = np.full(len(values), np.nan)
-        if np.isfinite(fitted.dispersion):
-            sparse = scipy.sparse.csr_array(np.where(known[:, None], rows, 0.0))
-            distribution = reference_of(design, fitted, sparse, estimated.df_residual)
-            error = np.sqrt(np.maximum(fitted.variances(sparse).chosen, 0.0))
-            error = np.where(known & ~np.asarray(distribution.unseen), error, np.nan)
-            lower, upper = distribution.interval(effect, error, confidence)
-            # At the value that others are compared with nothing is estimated.
-            lower, upper = (np.where(error == 0, effect, limit) for limit in (lower, upper))
-        columns = {"value": values, "reference": reference, "effect": effect, error_name: error}
-        columns |= {"ci_lower": lower, "ci_upper": upper}
+        columns = {"value": values, "reference": reference} | compared(estimated, rows, error_name, confidence)
         at = dict.fromkeys(where for factor in factors for where in held(at_levels, factor))
         texts = {"term": " + ".join(factor.name for factor in factors), "column": name, "at": "; ".join(at)}
-        tables.append(pd.DataFrame(columns).assign(**texts)[names])
-    return pd.concat(tables[1:] or tables, ignore_index=True)
+        tables.append(pd.DataFrame(columns).assign(**texts).reindex(columns=names))
+    tables += [table[names] for table in surfaces(estimated, dictionary, error_name, confidence)]
+    table = pd.concat(tables[1:] or tables, ignore_index=True)
+    return table.fillna({"column_2": ""}) if "column_2" in names else table
+
+
+def compared(estimated: Estimates, rows: np.ndarray, error_name: str, confidence: float) -> dict[str, np.ndarray]:
+    """The columns of differences of the linear predictor, given as `rows` [rows, p] on the scale of the fit."""
+    fitted = estimated.fitted
+    unknown = np.isin(fitted.status, (SEPARATED, EMPTY))
+    known = fitted.estimable(rows) & (rows[:, unknown] == 0).all(axis=1)
+    effect = np.where(known, rows @ np.where(unknown, 0.0, fitted.coefficients), np.nan)
+    error = lower = upper = np.full(len(rows), np.nan)
+    if np.isfinite(fitted.dispersion):
+        sparse = scipy.sparse.csr_array(np.where(known[:, None], rows, 0.0))
+        distribution = reference_of(estimated.design, fitted, sparse, estimated.df_residual)
+        error = np.sqrt(np.maximum(fitted.variances(sparse).chosen, 0.0))
+        error = np.where(known & ~np.asarray(distribution.unseen), error, np.nan)
+        lower, upper = distribution.interval(effect, error, confidence)
+        # At the value that others are compared with nothing is estimated.
+        lower, upper = (np.where(error == 0, effect, limit) for limit in (lower, upper))
+    return {"effect": effect, error_name: error, "ci_lower": lower, "ci_upper": upper}
+
+
+def surfaces(
+    estimated: Estimates, dictionary: Dictionary, error_name: str, confidence: float
+) -> Iterator[pd.DataFrame]:
+    """Yield a table for each two numbers of a tensor product: all pairs of their values, with further numbers at the value
+    nearest their mean."""
+    for term in (term for term in estimated.design.terms if term.means):
+        columns = {name: dictionary.columns[estimated.design.numeric_by_name[name].column] for name in term.numeric}
+        values = {name: grid(column, POINTS_OF_SURFACE) for name, column in columns.items()}
+        references = {name: float(each[np.argmin(np.abs(each - columns[name].mean))]) for name, each in values.items()}
+        for first, second in combinations(term.numeric, 2):
+            crossed = [each.ravel() for each in np.meshgrid(values[first], values[second], indexing="ij")]
+            points = {name: np.full(len(crossed[0]) + 1, reference) for name, reference in references.items()}
+            points[first][:-1], points[second][:-1] = crossed
+            table = pd.DataFrame(
+                compared(estimated, on_surface(estimated.design, term, points), error_name, confidence)
+            )
+            for name, place in ((first, ""), (second, "_2")):
+                told = {"column": columns[name].name, "value": points[name][:-1], "reference": references[name]}
+                table = table.assign(**{f"{key}{place}": value for key, value in told.items()})
+            others = [f"{columns[name].name} {references[name]:g}" for name in columns if name not in (first, second)]
+            yield table.assign(term=term.name, at="; ".join(others))
+
+
+def on_surface(design: Design, term: Term, points: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Rows of the design matrix in a tensor product at points less that at the last point, [points - 1, p]."""
+    numbers = {name: transforms.apply(np, design.numeric_by_name[name].learnt, each) for name, each in points.items()}
+    rows = np.zeros((len(next(iter(points.values()))) - 1, design.size))
+    for part in (part for part in design.parts if part.term is term):
+        product = np.prod([numbers[name][position] for name, position in part.multiplier], axis=0)
+        rows[:, part.where.start] = product[:-1] - product[-1]
+    return rows
 
 
 def curved(estimated: Estimates) -> Iterator[tuple[Estimates, list[Numeric]]]:
@@ -98,11 +145,11 @@ def by_column(design: Design) -> dict[str, list[Numeric]]:
     return factors
 
 
-def grid(column: Column) -> np.ndarray:
+def grid(column: Column, points: int = POINTS) -> np.ndarray:
     """Values between the least and the largest of the training rows: those that occur, if they are few."""
-    if column.levels is not None and len(column.levels) <= POINTS:
+    if column.levels is not None and len(column.levels) <= points:
         return np.array(column.levels, float)
-    return np.linspace(*column.limits, POINTS)
+    return np.linspace(*column.limits, points)
 
 
 def differences(estimated: Estimates, factor: Numeric, values: np.ndarray, reference: float) -> np.ndarray:

@@ -83,7 +83,7 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> tuple[str, float, floa
     note = f"{smooth['edf']:.4g} effective degrees of freedom"
     values = smooth.get("statistics", [smooth.get("statistic", np.nan)])
     statistic = float(np.mean(values)) if np.isfinite(estimated.fitted.dispersion) else np.nan
-    is_infinite = smooth["lambda_is"] == "infinite"
+    infinite = [each for each in smooth.get("margins", [smooth]) if each["lambda_is"] == "infinite"]
     if "std_dev" in smooth:
         numbers = f"{smooth['std_dev']:.4g} ({smooth['std_dev_lower']:.4g} to {smooth['std_dev_upper']:.4g})"
         note = f"random effects: standard deviation {numbers}, {note}"
@@ -91,7 +91,10 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> tuple[str, float, floa
     elif smooth["is_random"]:
         note = "random effects: their variance is estimated as 0"
     else:
-        note = f"smooth: {note}{(', a straight line' if smooth['edf'] > 0.5 else ', constant') if is_infinite else ''}"
+        shape = f", {'a straight line' if smooth['edf'] > 0.5 else 'constant'}" if infinite else ""
+        if "margins" in smooth and infinite:
+            shape = f", straight along {' and '.join(each['column'] for each in infinite)}"
+        note = f"smooth: {note}{shape}"
     rank = smooth.get("rank", float(len(smooth["weights"])) if "weights" in smooth else np.nan)
     return name, rank, statistic, 1.0, estimated.df_residual, np.nan, note
 

@@ -1,8 +1,8 @@
 """Smooth terms and random effects, with smoothing parameters by restricted maximum likelihood (REML).
 
 For smoothing parameters lambda the fit minimises F(b) = sum of weight * loss(eta, y) + b'Pb / 2, with the diagonal matrix P =
-sum of lambda_j S_j. The lambdas, and an unknown dispersion phi, minimise Laplace's approximation of minus the logarithm of the
-restricted likelihood (Wood, JRSS B 73, 2011):
+sum of lambda_j S_j. A coefficient of a tensor product may have an entry in several S_j. The lambdas, and an unknown dispersion
+phi, minimise Laplace's approximation of minus the logarithm of the restricted likelihood (Wood, JRSS B 73, 2011):
 
     V = -l(b, phi) + b'Pb / (2 phi) + log|H + P| / 2 - log|P|_+ / 2 - m log(2 pi phi) / 2.
 
@@ -79,6 +79,9 @@ MOST_LEVELS, LARGEST_TEST = 2_000, 20_000_000
 STRAIGHT = 1e-3
 """Effective degrees of freedom of the penalised coefficients of a term below which a rising lambda is taken to be infinite."""
 
+FLAT, FLAT_SLOPE = 1e-5, 1e-6
+"""The same, and the slope of V, below which it is infinite whether V rises or falls: there the slope is a rounding error."""
+
 
 class SmoothObjective(PlainObjective):
     """F with the penalties of smooth terms and random effects in `ridge`."""
@@ -109,12 +112,14 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Penalties:
-    """The penalties of the smooth terms: S_j as `weights` [smooths, p] of the free coefficients, and the numbers of penalised
-    coefficients, `ranks` [smooths]. `lowest` and `highest` [smooths] are the limits of log lambda; the same if it is given."""
+    """The penalties S_j of the smooth terms as `weights` [lambdas, p] of the free coefficients. `ranks` [lambdas] are the numbers
+    of coefficients that have no other penalty, and the `shared` [p] have several. `smooths` has the term of each lambda.
+    `lowest` and `highest` [lambdas] are the limits of log lambda; the same if it is given."""
 
     smooths: tuple[Smooth, ...]
     weights: np.ndarray
     ranks: np.ndarray
+    shared: np.ndarray
     lowest: np.ndarray
     highest: np.ndarray
     first: np.ndarray
@@ -125,24 +130,32 @@ class Penalties:
         information."""
         information = np.zeros(objective.design.size)
         information[blocks.dense], information[blocks.eliminated] = np.diag(blocks.a), blocks.d
-        smooths, rows = [], []
+        smooths, rows, limits = [], [], []
         for smooth in objective.design.smooths:
-            row = np.zeros(objective.design.size)
-            row[smooth.places] = smooth.penalty
-            row[~objective.free] = 0.0
-            if row.any():
+            for number, penalty in enumerate(smooth.penalties):
+                row = np.zeros(objective.design.size)
+                row[smooth.places] = penalty
+                row[~objective.free] = 0.0
+                if not row.any():
+                    continue
                 smooths.append(smooth)
                 rows.append(row)
-        weights = np.array(rows)
-        equal = [np.log(information[each > 0] / each[each > 0]) for each in weights]
-        limits = [
-            (each.min() - np.log(FARTHEST), each.mean(), each.max() + np.log(FARTHEST))
-            if smooth.sp is None
-            else (np.log(smooth.sp),) * 3
-            for smooth, each in zip(smooths, equal, strict=True)
-        ]
+                equal = np.log(information[row > 0] / row[row > 0])
+                limits.append(
+                    (equal.min() - np.log(FARTHEST), equal.mean(), equal.max() + np.log(FARTHEST))
+                    if smooth.sp is None
+                    else (np.log(smooth.sp[number]),) * 3
+                )
+        weights = np.array(rows).reshape(-1, objective.design.size)
         lowest, first, highest = np.array(limits).reshape(-1, 3).T
-        return cls(tuple(smooths), weights, np.count_nonzero(weights, axis=1), lowest, highest, first)
+        shared = np.count_nonzero(weights, axis=0) > 1
+        ranks = np.count_nonzero(weights[:, ~shared], axis=1)
+        return cls(tuple(smooths), weights, ranks, shared, lowest, highest, first)
+
+    @property
+    def size(self) -> int:
+        """The number of coefficients with a penalty."""
+        return int(self.ranks.sum() + np.count_nonzero(self.shared))
 
     def ridge(self, log_lambda: np.ndarray) -> np.ndarray:
         """The diagonal of P, [p]."""
@@ -150,8 +163,22 @@ class Penalties:
 
     def log_determinant(self, log_lambda: np.ndarray) -> float:
         """log|P|_+."""
-        constant = np.log(self.weights[self.weights > 0]).sum()
-        return float(self.ranks @ log_lambda + constant)
+        alone = self.weights[:, ~self.shared]
+        return self.determinant(log_lambda) + float(np.log(alone[alone > 0]).sum())
+
+    def determinant(self, log_lambda: np.ndarray) -> float:
+        """log|P|_+ less what does not depend on lambda."""
+        value = float(self.ranks @ log_lambda)
+        return value + float(np.log(self.ridge(log_lambda)[self.shared]).sum()) if self.shared.any() else value
+
+    def shares(self, log_lambda: np.ndarray) -> np.ndarray:
+        """The share of each lambda in the penalty of each coefficient with several, [lambdas, shared]."""
+        parts = np.exp(log_lambda)[:, None] * self.weights[:, self.shared]
+        return parts / parts.sum(axis=0)
+
+    def slopes(self, log_lambda: np.ndarray) -> np.ndarray:
+        """The derivatives of log|P|_+ by log lambda, [lambdas]."""
+        return self.ranks + self.shares(log_lambda).sum(axis=1)
 
 
 def solve(start: Solution) -> Solution:
@@ -263,7 +290,7 @@ class WorkingModel:
         derivative = np.where(objective.free, point.gradient, 0.0)
         curved = blocks.times(point.coefficients)
         constant = point.loss + float(point.coefficients @ (0.5 * curved - derivative))
-        null_size = int(np.count_nonzero(objective.free)) - int(penalties.ranks.sum())
+        null_size = int(np.count_nonzero(objective.free)) - penalties.size
         slope = np.zeros(objective.design.size) if slope is None else slope
         right = curved - derivative
         return cls(objective.design.model, penalties, blocks, right, constant, slope, dispersed(objective), null_size)
@@ -293,7 +320,7 @@ class WorkingModel:
             return np.inf
         b = factored.solve(self.right)
         value = (self.constant - 0.5 * float(self.right @ b)) / np.exp(parameters.log_phi) + float(self.slope @ b)
-        value += 0.5 * factored.log_determinant() - 0.5 * float(self.penalties.ranks @ parameters.log_lambda)
+        value += 0.5 * factored.log_determinant() - 0.5 * self.penalties.determinant(parameters.log_lambda)
         if self.dispersed:
             value += self.dispersed(parameters.log_phi).value - 0.5 * self.null_size * parameters.log_phi
         return value
@@ -306,13 +333,15 @@ class WorkingModel:
         pulled = weights * b  # lambda_j S_j b
         moved = -np.array([factored.solve(each) for each in pulled])  # the derivatives of b by log lambda_j
         squares = pulled @ b / phi
-        traces = traces_of(factored, weights)
+        traces, slopes = traces_of(factored, weights), self.penalties.slopes(parameters.log_lambda)
+        shares = self.penalties.shares(parameters.log_lambda)
         along = moved @ self.slope
-        gradient = 0.5 * (squares + traces - self.penalties.ranks) + along
+        gradient = 0.5 * (squares + traces - slopes) + along
         to_slope = weights * factored.solve(self.slope)
         bent = -(to_slope @ moved.T)
         hessian = np.diag(0.5 * (squares + traces) + along) + pulled @ moved.T / phi
         hessian += bent + bent.T - 0.5 * factored.traces(weights)
+        hessian -= 0.5 * (np.diag(shares.sum(axis=1)) - shares @ shares.T)
         size = len(weights)
         whole = np.zeros((size + 1, size + 1))
         whole[:size, :size], whole[size, size] = hessian, np.inf  # a phi that is known does not vary
@@ -322,7 +351,7 @@ class WorkingModel:
             slope_of_phi = of_phi.slope - scaled - 0.5 * self.null_size
             whole[:size, size] = whole[size, :size] = -0.5 * squares
             whole[size, size] = scaled + of_phi.curvature
-        return Derivatives(np.append(gradient, slope_of_phi), whole, self.penalties.ranks - traces, moved)
+        return Derivatives(np.append(gradient, slope_of_phi), whole, slopes - traces, moved)
 
 
 class Derivatives(NamedTuple):
@@ -359,7 +388,7 @@ class RemlDescent(Descent):
     """Newton's method for V of a working model, within the limits of log lambda.
 
     Where the second derivatives are not positive definite, their absolute eigenvalues give the step. If the penalised
-    coefficients of a term are nearly 0, and V falls as lambda rises, lambda is set to its upper limit.
+    coefficients of a term are nearly 0, and V falls or is flat as lambda rises, lambda is set to its upper limit.
     """
 
     most = MOST_STEPS
@@ -373,7 +402,7 @@ class RemlDescent(Descent):
     def measure(self) -> None:
         derivatives = self.model.derivatives(self.parameters)
         size = len(self.lowest)
-        straight = (derivatives.effective < STRAIGHT) & (derivatives.gradient[:size] < 0)
+        straight = ((derivatives.effective < STRAIGHT) & (derivatives.gradient[:size] < 0)) | self.flat(derivatives)
         if np.any(straight & (self.parameters.log_lambda < self.highest)):
             log_lambda = np.where(straight, self.highest, self.parameters.log_lambda)
             self.parameters = replace(self.parameters, log_lambda=log_lambda)
@@ -382,7 +411,7 @@ class RemlDescent(Descent):
         is_given = self.lowest == self.highest
         at_limit = (
             is_given
-            | ((log_lambda >= self.highest) & (gradient[:size] < 0))
+            | ((log_lambda >= self.highest) & ((gradient[:size] < 0) | self.flat(derivatives)))
             | ((log_lambda <= self.lowest) & (gradient[:size] > 0))
         )
         free = np.append(~at_limit, self.model.dispersed is not None)
@@ -395,6 +424,11 @@ class RemlDescent(Descent):
         longest = float(np.abs(self.step).max())
         # Where residuals are rounding errors, V has no minimum.
         self.step = self.step / max(1.0, longest / LONGEST) if np.isfinite(longest) else np.zeros(size + 1)
+
+    def flat(self, derivatives: Derivatives) -> np.ndarray:
+        """Where V is flat, because lambda is as good as infinite."""
+        slopes = np.abs(derivatives.gradient[: len(self.lowest)])
+        return (derivatives.effective < FLAT) & (slopes < FLAT_SLOPE)
 
     def has_ended(self) -> bool:
         return bool(np.abs(self.step).max() <= PRECISE) or self.iteration == self.most
@@ -452,13 +486,23 @@ def report(
     reml -= 0.5 * penalties.log_determinant(parameters.log_lambda) + 0.5 * model.null_size * np.log(2 * np.pi * phi)
     inverse, blocks = np.zeros(objective.design.size), solution.information.blocks
     inverse[blocks.dense], inverse[blocks.eliminated] = solution.information.inverse_diagonal()
-    terms = [
-        smooth_entry(solution, smooth, log_lambda, (log_lambda >= highest, log_lambda <= lowest), inverse)
-        | (variance_component(number, parameters, covariance) if smooth.is_random and log_lambda < highest else {})
-        for number, (smooth, log_lambda, highest, lowest) in enumerate(
-            zip(penalties.smooths, parameters.log_lambda, penalties.highest, penalties.lowest, strict=True)
-        )
-    ]
+    which, terms = lambdas_in_words(penalties, parameters.log_lambda), []
+    means = np.zeros(objective.design.size)
+    for term in objective.design.terms:
+        if term.means:
+            means[objective.design.slices[term.name]] = term.means
+    for place, smooth in enumerate(penalties.smooths):
+        if place and smooth is penalties.smooths[place - 1]:
+            continue
+        entry = smooth_entry(solution, smooth, inverse, means)
+        if smooth.columns:
+            of_columns = zip(smooth.columns, which[place:], strict=False)
+            entry["margins"] = [{"column": column} | of_lambda for column, of_lambda in of_columns]
+        else:
+            entry |= which[place]
+        if smooth.is_random and parameters.log_lambda[place] < penalties.highest[place]:
+            entry |= variance_component(place, parameters, covariance)
+        terms.append(entry)
     effective = {"effective_coefficients": solution.effective}
     return {"reml": reml, "reml_dispersion": phi, "smooths": terms} | effective
 
@@ -480,7 +524,8 @@ def with_exact_hessian(
         weights = np.exp(log_lambda)[:, None] * penalties.weights
         pulled = weights * coefficients
         squares = pulled @ coefficients / np.exp(parameters.log_phi)
-        return 0.5 * (squares + traces_of(factored, weights) - penalties.ranks) - pulled @ factored.solve(slope)
+        traces = traces_of(factored, weights)
+        return 0.5 * (squares + traces - penalties.slopes(log_lambda)) - pulled @ factored.solve(slope)
 
     hessian, at_end = derivatives.hessian.copy(), slopes(b, parameters.log_lambda)
     places = np.flatnonzero(which[:-1])
@@ -543,26 +588,35 @@ def variance_component(number: int, parameters: Parameters, covariance: np.ndarr
     return dict(zip(("std_dev", "std_dev_lower", "std_dev_upper"), values.tolist(), strict=True))
 
 
-def smooth_entry(
-    solution: Solution, smooth: Smooth, log_lambda: float, limits: tuple[bool, bool], inverse: np.ndarray
-) -> dict:
-    """The entry of fit.json for a smooth term. `inverse` [p] is the diagonal of (H + P)^-1."""
+def lambdas_in_words(penalties: Penalties, log_lambda: np.ndarray) -> list[dict]:
+    """What fit.json says of each lambda."""
+    is_at_limit = ((log_lambda >= penalties.highest, "infinite"), (log_lambda <= penalties.lowest, "zero"))
+    return [
+        {
+            "log_lambda": float(value),
+            "lambda_is": "given"
+            if smooth.sp
+            else next((word for is_there, word in is_at_limit if is_there[number]), "finite"),
+        }
+        for number, (smooth, value) in enumerate(zip(penalties.smooths, log_lambda, strict=True))
+    ]
+
+
+def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means: np.ndarray) -> dict:
+    """The entry of fit.json for a smooth term, without lambda. `inverse` [p] is the diagonal of (H + P)^-1, and `means` [p] are
+    those of columns that are not centred."""
     objective = solution.objective
     places = smooth.places[objective.free[smooth.places]]
-    edf = float(np.sum(1 - objective.ridge[places] * inverse[places]))
-    is_infinite, is_zero = limits
     entry = {
         "term": smooth.term,
         "level": smooth.level,
         "is_random": smooth.is_random,
         "coefficients": len(places),
-        "edf": edf,
-        "log_lambda": float(log_lambda),
-        "lambda_is": "given" if smooth.sp else "infinite" if is_infinite else "zero" if is_zero else "finite",
+        "edf": float(np.sum(1 - objective.ridge[places] * inverse[places])),
     }
     if smooth.is_random or np.all(objective.ridge[places] > 0):
         return entry | tested_as_random(solution, smooth, places)
-    return entry | tested(solution, places)
+    return entry | tested(solution, places, means)
 
 
 def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> dict:
@@ -602,13 +656,13 @@ def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> 
     return {"statistic": statistic, "weights": weights[weights > weights.max() * np.finfo(float).eps ** 0.8].tolist()}
 
 
-def tested(solution: Solution, places: np.ndarray) -> dict:
+def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
     """The test that a smooth term has no effect (Wood, Biometrika 100, 2013; mgcv's summary.gam): both `statistics`, and their
     `rank`.
 
-    With the covariance V of the coefficients b and their information R'R, the statistic is b'R' (R V R')^- R b, with a
-    pseudoinverse whose rank need not be whole. It is the trace of 2 F - F F, with F = (I + P)^-1 I. Eigenvectors have no sign, so
-    there are two statistics; the p-value is the mean of their p-values, as in mgcv.
+    With the covariance V of the coefficients b and the information R'R of their columns less `means`, the statistic is
+    b'R' (R V R')^- R b, with a pseudoinverse whose rank need not be whole. It is the trace of 2 F - F F, with F = (I + P)^-1 I.
+    Eigenvectors have no sign, so there are two statistics; the p-value is the mean of their p-values, as in mgcv.
     """
     objective, factored = solution.objective, solution.information
     size = objective.design.size
@@ -618,6 +672,12 @@ def tested(solution: Solution, places: np.ndarray) -> dict:
     # diag((A^-1 P)^2), of all coefficients with a penalty.
     blocks = factored.blocks.penalised(-objective.ridge)
     information = np.array([blocks.times(unit)[places] for unit in units])
+    if means[places].any():
+        unit, mean = np.zeros(size), means[places]
+        unit[objective.design.intercept] = 1.0
+        of_intercept = blocks.times(unit)
+        crossed = np.outer(of_intercept[places], mean)
+        information += np.outer(mean, mean) * of_intercept[objective.design.intercept] - crossed - crossed.T
     squares = np.einsum("ij,j,ij,i->i", rows, objective.ridge, rows, objective.ridge[places])
     reference = min(float(np.sum(1 - squares)), float(len(places)))
     dispersion = objective.dispersion(solution.point, solution.df_residual)
