@@ -9,7 +9,7 @@ from test_networks import LINES, file, training, weights  # noqa: F401
 
 from tfglm.config.networks import HalvingConfig
 from tfglm.networks.job import checkpoint_folder
-from tfglm.report.sweeps import losses_plot
+from tfglm.report.sweeps import limits_of, losses_plot
 from tfglm.results import sweeps
 
 
@@ -48,7 +48,7 @@ def test_the_table_says_why_each_training_ended(tmp_path):
     second = sweeps.compare([fit("a", 0.45), fit("b", 0.4)], 1)
     values = {name: {"hidden": [place]} for place, name in enumerate("abcd")}
     ended = [fit("a", 0.45, 2.0), fit("b", 0.3, 3.0), fit("c", 0.7), fit("d", 0.6)]
-    table = sweeps.table(ended, values, {2: second, 1: first}, 4).set_index("network")
+    table = sweeps.table(ended, values, {2: second, 1: first}, dict.fromkeys("abcd", 4)).set_index("network")
     assert table.index.tolist() == ["b", "a", "d", "c"] and table["hidden"].tolist() == [[1], [0], [3], [2]]
     assert table["end"].tolist() == [
         "patience, a callback or last_step",
@@ -67,6 +67,7 @@ def test_the_table_says_why_each_training_ended(tmp_path):
     many = {f"n_{number}": curve + number for number in range(9)} | {"far": curve * 1e9, "none": nothing}
     losses_plot("n", many, [tmp_path / "losses.svg"])
     drawn = (tmp_path / "losses.svg").read_text()
+    assert limits_of([*many.values()])[1] == 2 + 3 * 6 and limits_of([curve, nothing]) is limits_of([nothing]) is None
     assert "n_8: 11 after epoch 2" in drawn and ">n_0<" in drawn and ">n_8<" not in drawn
 
 

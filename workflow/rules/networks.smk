@@ -151,7 +151,7 @@ checkpoint compare_parts:
     params:
         engine=ENGINE,
         folders=compared_parts,
-        continuing=number_to_continue,
+        continuing=lambda wildcards: number_to_continue(wildcards.sweep, int(wildcards.epochs)),
     message:
         "{wildcards.sweep}: comparing the networks after epoch {wildcards.epochs}"
     shell:

@@ -56,7 +56,8 @@ def continuing(sweep, epochs):
             content = digests.read_json(compared, needs=("fits", "continuing"))
     except UserError as error:
         raise WorkflowError(str(error)) from None
-    if content.get("fits") != [sha256_of(fit, fit.stat().st_size, fit.stat().st_mtime_ns) for fit in fits if content]:
+    now = [sha256_of(fit, fit.stat().st_size, fit.stat().st_mtime_ns) for fit in fits if content]
+    if content.get("fits") != now or len(content["continuing"]) != number_to_continue(sweep, epochs):
         raise IncompleteCheckpointException(checkpoints.compare_parts.rule, checkpoint_target(str(compared)))
     return [name for name in SWEEPS[sweep] if name in content["continuing"]]
 
@@ -72,14 +73,13 @@ def compared_parts(wildcards):
     return expand(PART, model=takes_part(wildcards.sweep, int(wildcards.epochs)), epochs=wildcards.epochs)
 
 
-def number_to_continue(wildcards):
+def number_to_continue(sweep, epochs):
     """How many networks continue after a comparison."""
-    networks = SWEEPS[wildcards.sweep]
-    halving, number = CONFIG.networks[networks[0]].halving, len(networks)
-    for epochs in comparisons_of(wildcards.sweep):
-        number = halving.kept_of(number)
-        if epochs == int(wildcards.epochs):
-            return number
+    number = len(SWEEPS[sweep])
+    for each in comparisons_of(sweep):
+        if each <= epochs:
+            number = CONFIG.networks[SWEEPS[sweep][0]].halving.kept_of(number)
+    return number
 
 
 def part_before(wildcards):
@@ -125,7 +125,7 @@ def networks_of_sweep(file):
 
 
 def values_of_sweep(wildcards):
-    """The epochs of a whole training, and the values of the swept keys by network, as JSON."""
+    """The epochs of a whole training and the values of the swept keys, by network, as JSON."""
     names = shown_networks(wildcards)
     keys = config["networks"][wildcards.sweep]["sweep"]
 
@@ -135,4 +135,4 @@ def values_of_sweep(wildcards):
 
     dumped = {name: CONFIG.networks[name].model_dump() for name in names}
     values = {name: {key: value(section, key) for key in keys} for name, section in dumped.items()}
-    return json.dumps({"epochs": CONFIG.networks[names[0]].epochs, "values": values})
+    return json.dumps({"epochs": {name: CONFIG.networks[name].epochs for name in names}, "values": values})

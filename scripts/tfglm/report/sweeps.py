@@ -12,7 +12,7 @@ MOST_COLOURED = len(COLOURS)
 """Networks with a colour and a name; the others are grey."""
 
 BEYOND = 3.0
-"""Losses that are farther above the median of all than so many times its distance from the smallest are cut off."""
+"""Losses that are farther from the smallest than so many times the coloured networks at their best are cut off."""
 
 
 def losses_plot(sweep: str, curves: Mapping[str, pd.Series], paths: Sequence[Path]) -> None:
@@ -24,12 +24,9 @@ def losses_plot(sweep: str, curves: Mapping[str, pd.Series], paths: Sequence[Pat
         # A training that ended early may have a single point.
         look = {"color": COLOURS[place], "label": name, "zorder": 3} if coloured else {"color": GREY, "alpha": 0.6}
         axes.plot(losses.index, losses, "o-", markersize=2.5, linewidth=1.2 if coloured else 0.8, **look)
-    values = np.concatenate([*curves.values(), np.zeros(0)])
-    if len(values := values[np.isfinite(values)]):
-        lowest, middle = values.min(), np.median(values)
-        limit = middle + BEYOND * (middle - lowest)
-        if values.max() > limit > lowest:
-            axes.set_ylim(top=limit)
+    limits = limits_of([*curves.values()])
+    if limits:
+        axes.set_ylim(*limits)
     axes.set_xlabel("epochs")
     axes.set_ylabel("loss on the rows held out")
     handles, names = axes.get_legend_handles_labels()
@@ -39,3 +36,14 @@ def losses_plot(sweep: str, curves: Mapping[str, pd.Series], paths: Sequence[Pat
             epochs, loss = losses.index[-1], losses.iloc[-1]
             panel.tip_around(axes, (epochs, loss), 4, f"{name}: {loss:.5g} after epoch {epochs:g}")
     picture.write(paths)
+
+
+def limits_of(curves: Sequence[pd.Series]) -> tuple[float, float] | None:
+    """The lowest and the highest loss to show, where some are too large to be shown beside the others."""
+    finite = [losses[np.isfinite(losses)] for losses in curves]
+    best = [losses.min() for losses in finite[:MOST_COLOURED] if len(losses)]
+    if not best:
+        return None
+    lowest, highest = min(best), max(losses.max() for losses in finite if len(losses))
+    top = lowest + BEYOND * (max(best) - lowest)
+    return (lowest - 0.05 * (top - lowest), top) if lowest < top < highest else None

@@ -47,7 +47,7 @@ def table(
     fits: Sequence[Mapping[str, Any]],
     values: Mapping[str, Mapping[str, Any]],
     comparisons: Mapping[int, Mapping[str, Any]],
-    epochs: int,
+    epochs: Mapping[str, int],
 ) -> pd.DataFrame:
     """The networks of a sweep, from the smallest loss on the held-out rows to the largest.
 
@@ -60,7 +60,7 @@ def table(
     comparisons
         What `compare` returned, by the epochs after which it compared.
     epochs
-        Those of a whole training.
+        Those of a whole training, by the name of the network.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def table(
                 "epochs": fit["epochs"],
                 "held_out_loss": fit.get("smallest_held_out_loss"),
                 "epoch_of_loss": fit.get("epoch_of_smallest_loss"),
-                "end": end_of(fit, comparisons, epochs),
+                "end": end_of(fit, comparisons, epochs[name]),
             }
         )
     return pd.DataFrame(lines)
