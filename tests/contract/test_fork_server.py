@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from processes import ENVIRONMENT, SCRIPTS, alive, wait_until
+from tfglm import tensorflow_setup
 
 PARENT = """
 import os, subprocess, sys
@@ -22,6 +24,17 @@ from tfglm.roles import fork_server
 os.environ[forked.ADDRESS] = fork_server.Started(Path(sys.argv[1]), sys.argv[2:]).address
 print(os.environ[forked.ADDRESS], flush=True)
 sys.stdin.read()
+"""
+
+IMPORT = """
+import sys
+from pathlib import Path
+from tfglm.roles import fork_server
+for script in sys.argv[1:]:
+    fork_server.prepare(script, wholly=True)
+child = fork_server.fork()
+if child != 0:
+    print(child is not None or [thread.read_text() for thread in Path("/proc/self/task").glob("*/comm")])
 """
 
 TELL = """
@@ -95,6 +108,16 @@ def test_a_server_with_threads_starts_no_job(scripts, parent):
     for script in ("threaded.py", "tell.py"):
         done = subprocess.run(line(scripts, script, "0"), env=parent[1], capture_output=True, text=True)
         assert json.loads(done.stdout)["parent"] == os.getpid()
+
+
+def test_no_import_of_a_job_starts_a_thread():
+    """The server would fork no job any more."""
+    rules = "".join(path.read_text() for path in (SCRIPTS.parent / "workflow" / "rules").glob("*.smk"))
+    names = sorted(set(re.findall(r'forked[.]py" (\w+[.]py)', rules)))
+    assert {"build_design.py", "fit.py", "ingest.py", "write_tables.py"} <= set(names)
+    environment = tensorflow_setup.environment(ENVIRONMENT) | {"PYTHONPATH": str(SCRIPTS)}
+    done = subprocess.run([sys.executable, "-c", IMPORT, *names], env=environment, capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stdout + done.stderr
 
 
 def test_an_error_of_an_import_is_one_of_the_job(scripts, parent):

@@ -1,5 +1,6 @@
 """The format of `levels.parquet`: the values of the codes of a file, and the rows with each."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -32,8 +33,15 @@ LEVELS_SCHEMA = {
 A plain column has code 0, and for each shard its mean, variance (divisor n), minimum and maximum; images have those of all
 pixels."""
 
-SCHEMA = pl.DataFrame(schema=LEVELS_SCHEMA).to_arrow().schema
-SPLIT_NAMES = pl.Series(SPLITS).to_arrow()
+# Written out, because polars starts threads to make it, and a fork server must have none.
+ARROW = {pl.String: pa.large_string(), pl.Int64: pa.int64(), pl.Float64: pa.float64()}
+SCHEMA = pa.schema([(name, ARROW[kind]) for name, kind in LEVELS_SCHEMA.items()])
+
+
+@functools.cache
+def split_names() -> pa.Array:
+    """SPLITS, by polars: from names in Python, pyarrow would import pandas."""
+    return pl.Series(SPLITS).to_arrow()
 
 
 def moments(stored: np.ndarray, groups: Sequence[PatternGroup]) -> list[dict]:
@@ -69,7 +77,7 @@ def table(column: FinishedColumn, patterns: FinishedColumn, described: list[dict
     known = {
         "column": pl.Series([column.stored.name]).to_arrow().take(integers(np.zeros_like(codes))),
         "code": integers(codes),
-        "split": SPLIT_NAMES.take(integers(splits[order])),
+        "split": split_names().take(integers(splits[order])),
         "pattern": integers(of_rows[order]),
         "rows": integers(column.rows[order]),
         meaning: values.to_arrow().take(integers(np.where(codes, codes, len(values)) - 1)),
