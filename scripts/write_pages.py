@@ -26,7 +26,8 @@ def model(arguments: argparse.Namespace) -> None:
     from tfglm.report import drawing, model_pages
 
     drawing.use_colour(arguments.colour)
-    words = Words.from_json(arguments.words)
+    columns = digests.read_json(arguments.dictionary, needs=["columns"])["columns"]
+    words = Words.from_json(arguments.words, columns)
     results = model_pages.ModelResults(arguments.folder, arguments.settings, words, arguments.curves)
     for name, files in groupby(arguments.files, lambda path: path.stem):
         page = partial(model_pages.PAGES[name], results) if name in model_pages.PAGES else None
@@ -104,6 +105,7 @@ if __name__ == "__main__":
     of_model = kinds.add_parser("model", help="pictures and pages of a model")
     of_model.set_defaults(write=model)
     of_model.add_argument("--folder", type=Path, required=True, help="that of the model")
+    of_model.add_argument("--dictionary", type=Path, required=True, help="the dictionary of its rows")
     add_settings(of_model, ResultsConfig)
     of_model.add_argument("--curves", action="store_true", help="whether there is a table of effects.csv")
     options.add_words(of_model)

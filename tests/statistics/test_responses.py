@@ -80,7 +80,7 @@ def test_sentences_tell_the_ratio_of_geometric_means(frame, tmp_path, formula, b
     _, design, fitted, _ = fit_formula(frame, formula, tmp_path)
     table = coefficients.table(estimates_of(design, fitted), 0.95)
     facts = sentences.ModelFacts(
-        "log(amount)", None, None, 1.0, NO_WORDS, {}, {}, (), logarithm=logarithm_of(formula, "gaussian", None)
+        "log(amount)", None, None, 1.0, NO_WORDS, {}, (), logarithm=logarithm_of(formula, "gaussian", None)
     )
     (told,) = sentences.tell(table, facts)
     more = 100 * (base ** table["estimate"].iloc[1] - 1)

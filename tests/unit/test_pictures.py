@@ -71,6 +71,11 @@ def test_a_number_is_shown_for_as_much_more_as_can_be_seen_and_a_spline_has_no_c
     number = rows["distance, +1,000"]
     assert number.estimate == pytest.approx(0.5) and scale.low < number.lower < number.upper < scale.high
     assert not any("bs(" in label for label in rows)
+    # At most for what the number reaches over; one that is 0 or 1 is a comparison.
+    reaching = Words({}, {}, spans={"distance": 300})
+    assert "distance, +100" in {item.label for item in rows_and_scale(KINDS, "odds_ratio", reaching)[0][1:]}
+    yes_or_no = Words({}, {}, spans={"distance": 1}, zero_one=frozenset(["distance"]))
+    assert "distance: 1 vs 0" in {item.label for item in rows_and_scale(KINDS, "odds_ratio", yes_or_no)[0][1:]}
     slopes = [{"term": "dest:distance", "level": level, "estimate": 0.0004, "std_error": 0.0001} for level in "BC"]
     items, _ = rows_and_scale(pd.concat([KINDS, table(slopes)]), "odds_ratio")
     assert Heading("dest:distance", "against A, for +1,000") in items

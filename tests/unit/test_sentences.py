@@ -1,5 +1,7 @@
 """Effects in words: what is said, and what is not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,12 @@ from tfglm.report.sentences import NO_NUMBER, Effect, ModelFacts, Slope, slopes,
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import Words, plain
 
-WORDS = Words({"month": {"1": "Jan", "2": "Feb"}}, {"hour": "hours", "distance": "miles"})
+WORDS = Words(
+    {"month": {"1": "Jan", "2": "Feb"}},
+    {"hour": "hours", "distance": "miles"},
+    spans={"hour": 23, "distance": 4900, "smoker": 1},
+    zero_one=frozenset(["smoker"]),
+)
 
 
 def model(**keys) -> ModelFacts:
@@ -23,7 +30,7 @@ def model(**keys) -> ModelFacts:
         "words": WORDS,
     }
     known |= keys
-    known |= {"is_probability": known["ratio"] == "odds"} | {"spans": {"hour": 23, "distance": 4900}} | keys
+    known |= {"is_probability": known["ratio"] == "odds"} | keys
     return ModelFacts(**{"slopes": {}, "nearly_aliased": []} | known)
 
 
@@ -72,7 +79,22 @@ def test_what_is_separated_or_has_no_test_is_not_told():
     assert told(partly)[0] == "none of its levels has a test"
     assert told(partly.assign(p_value=np.nan)) == []
     assert told(table(*CARRIERS).drop(columns="p_value")) == []
-    assert told(table(*CARRIERS, error=0.3)) == ["No level of carrier differs clearly from 9E."]
+    assert told(table(*CARRIERS, error=0.3)) == ["carrier EV does not differ clearly from 9E."]
+    others = ("carrier", "AA", "9E", 0.2, "")
+    assert told(table(*CARRIERS, others, error=0.3)) == ["No level of carrier differs clearly from 9E."]
+
+
+def test_a_number_within_a_range_below_1_is_told_for_less_than_a_unit():
+    share = table(("share", "", "", 0.4, ""))
+    narrow = replace(WORDS, spans={"share": 0.95})
+    assert told(share, words=narrow) == ["The odds of late are 4.1 % higher (3.0 to 5.1 %) for each 0.1 more of share."]
+
+
+def test_a_number_that_is_0_or_1_is_told_as_a_factor():
+    smoker = table(("smoker", "", "", 0.4, ""))
+    assert told(smoker) == ["The odds of late are 49 % higher (35 to 65 %) with smoker 1 than with 0."]
+    labelled = replace(WORDS, labels={"smoker": {"0": "no", "1": "yes"}}, names={"smoker": "Smoker"})
+    assert told(smoker, words=labelled)[0].endswith("with Smoker yes than with no.")
 
 
 def test_what_other_terms_nearly_determine_is_not_told():
@@ -144,7 +166,7 @@ def test_a_column_that_stands_in_several_terms_has_no_single_effect(other):
         "than with 9E."
     ]
     (unclear,) = tell(coefficients, model(slopes=averages(("carrier", "DL", "9E", -0.01))))
-    assert unclear.sentences == ["On average no level of carrier differs clearly from 9E."]
+    assert unclear.sentences == ["On average carrier DL does not differ clearly from 9E."]
 
 
 def test_a_curve_is_told_by_its_average_slope():
@@ -211,7 +233,7 @@ def test_each_class_is_told_against_the_reference_class():
     alike = table(*CARRIERS[:2], ("carrier", "EV", "9E", 0.01, "")).assign(**{"class": "off"})
     (unclear,) = tell_by_class(alike, effects[:0], model(words=words), "status", "ok")
     assert unclear.sentences == [
-        "No level of carrier differs clearly from 9E in the odds of cancelled rather than on time."
+        "carrier EV does not differ clearly from 9E in the odds of cancelled rather than on time."
     ]
 
 

@@ -220,7 +220,19 @@ def test_a_file_of_many_columns_starts_with_eight_covariates():
     numbers = {f"x{number}": RANDOM.normal(0, 1, ROWS) for number in range(10)}
     config, _, said = surveyed(written("x.csv", **numbers, y=RANDOM.normal(0, 1, ROWS)))
     assert formula(config) == "y ~ x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7"
-    assert "x9: a further covariate; 8 are enough to begin with" in said
+    assert "x8, x9: further covariates; 8 are enough to begin with" in said
+
+
+@pytest.mark.slow
+def test_parts_of_dates_are_factors_and_numbers_called_id_are_left_out():
+    days = [f"2014{1 + row % 12:02d}{1 + row % 28:02d}T000000" for row in range(ROWS)]
+    hour, weekday = RANDOM.integers(0, 24, ROWS), RANDOM.integers(0, 7, ROWS)
+    noise = RANDOM.normal(0, 1, ROWS)
+    price = 100 + 3 * (hour % 12) + 2 * weekday + noise
+    pid = 526_301_100 + 997 * RANDOM.permutation(ROWS)
+    config, _, said = surveyed(written("x.csv", PID=pid, sold=days, hr=hour, weekday=weekday, price=price))
+    assert formula(config) == "price ~ C(hr) + C(weekday) + C(month)"
+    assert re.search("sold +dates", said) and left_out(said)["PID"] == "looks like an identifier"
 
 
 @pytest.mark.slow
@@ -307,7 +319,7 @@ def test_the_strongest_covariates_are_taken_and_leaks_are_told_before_the_cap():
     config, _, said = surveyed(written("x.csv", **columns))
     assert formula(config) == "survived ~ x0 + x1 + x2 + x3 + x4 + x5 + x6 + x11"
     assert left_out(said)["alive"] == "a leak: it tells survived by itself"
-    assert left_out(said)["x7"] == "a further covariate; 8 are enough to begin with"
+    assert left_out(said)["x7, x8, x9, x10"] == "further covariates; 8 are enough to begin with"
 
 
 def test_a_column_that_two_others_determine_is_left_out():

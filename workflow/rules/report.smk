@@ -9,6 +9,7 @@ for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".pn
                 variant.name
             input:
                 inputs_of_pictures(variant.files),
+                dictionary=f"{RESULTS}/data/dictionary.json",
             output:
                 files_of_pictures(variant.files, kinds),
             log:
@@ -38,6 +39,7 @@ for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".pn
                 " --log {log}"
                 " model"
                 " --folder {params.folder}"
+                " --dictionary {input.dictionary}"
                 " --settings {params.settings:q}"
                 " {params.curves}"
                 " --colour {params.colour:q}"

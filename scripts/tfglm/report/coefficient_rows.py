@@ -1,5 +1,6 @@
 """The content of the picture of coefficients: its rows, their order and axis, and the text of each row."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import pandas as pd
 from tfglm.design.terms import THRESHOLD
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
-from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain
+from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain, without_class
 
 MOST_LEVELS = 400
 """Most rows of a term; a larger term shows half as many from each end."""
@@ -61,13 +62,13 @@ class PictureRow:
 
 
 def rows_and_scale(
-    table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS, spans: Mapping[str, float] | None = None
+    table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS
 ) -> tuple[list[Heading | PictureRow], Scale]:
     """Return the content of a picture of a table of coefficients with confidence limits: term by term, then the numbers,
     and the axis.
 
-    `ratio` is the name of the exponential of a coefficient, if it has a meaning; `words` has the labels of levels. `spans` are
-    the ranges of columns: no effect is of more of a number than that. Splines and polynomials are left out.
+    `ratio` is the name of the exponential of a coefficient, if it has a meaning; `words` has the labels of levels, and the
+    ranges of columns: no effect is of more of a number than that. Splines and polynomials are left out.
     """
     table = table[~table["term"].str.fullmatch(INTERCEPTS) & ~table["term"].str.contains(CURVED)]
     numeric = table["level"] == ""
@@ -76,14 +77,15 @@ def rows_and_scale(
     with_slopes = levels["term"].map(lambda term: not set(term.split(":")).isdisjoint(numbers["term"])).astype(bool)
     of_levels = levels[~with_slopes]
     size = largest(of_levels if len(of_levels) else numbers)
-    widest = numbers["term"].map(lambda term: (spans or {}).get(plain(term), np.inf)).astype(float)
-    units = units_of(numbers[NUMBERS].abs().max(axis=1), size, widest)
+    reaches = numbers["term"].map(lambda term: reach(term, words)).astype(float)
+    units = units_of(numbers[NUMBERS].abs().max(axis=1), size, reaches)
     logarithms = {place: found for place, term in numbers["term"].items() if (found := logged(term))}
     units.update(pd.Series({place: growth for place, (_, growth) in logarithms.items()}, dtype=float))
+    units[[plain(term) in words.zero_one for term in numbers["term"]]] = 1.0
     numbers = numbers.assign(**{name: numbers[name] * units for name in NUMBERS})
     slopes = levels[with_slopes]
     extents = finite_part(slopes[NUMBERS]).abs().max(axis=1).groupby(slopes["term"]).max()
-    of_slopes = units_of(extents, size)
+    of_slopes = units_of(extents, size, extents.index.to_series().map(lambda term: reach(term, words)).astype(float))
     factors = levels["term"].map(of_slopes).astype(float).fillna(1.0)
     levels = levels.assign(**{name: levels[name] * factors for name in NUMBERS})
     drawn = pd.concat([levels, numbers])
@@ -107,7 +109,11 @@ def rows_and_scale(
             more = f"+{size:,.12g} {unit}".rstrip()
             if place in logarithms:
                 (term, _), more = logarithms[place], f"+{PERCENT} %"
-            items.append(says.row(row, f"{words.term(term)}, {more}", f"{row['term']}, for {more}"))
+            label, name = f"{words.term(term)}, {more}", f"{row['term']}, for {more}"
+            if plain(term) in words.zero_one:
+                label = f"{words.term(term)}: {words.level(term, '1')} vs {words.level(term, '0')}"
+                name = label
+            items.append(says.row(row, label, name))
     return items, scale
 
 
@@ -123,13 +129,18 @@ def largest(table: pd.DataFrame) -> float:
     return float(np.quantile(sizes, 0.9)) if len(sizes) else 1.0
 
 
-def units_of(extents: pd.Series, size: float, widest: pd.Series | float = np.inf) -> pd.Series:
-    """For each number the power of ten of its units whose effect is nearest to this size: that of a mile would be invisible. No
-    power is above the `widest`, if this is positive."""
+def units_of(extents: pd.Series, size: float, reaches: pd.Series) -> pd.Series:
+    """For each number the power of ten of its units whose effect is nearest to this size: that of a mile would be invisible.
+    It is at most what the number reaches over."""
     ratios = np.where((extents > 0) & np.isfinite(extents), size / extents.where(extents > 0, 1.0), 1.0)
-    with np.errstate(divide="ignore"):
-        most = np.where(np.asarray(widest) > 0, np.floor(np.log10(widest) + 1e-9), np.inf)
-    return pd.Series(10.0 ** np.minimum(np.round(np.log10(ratios)), most), extents.index)
+    powers = np.minimum(np.round(np.log10(ratios)), np.floor(np.log10(reaches) + 1e-9))
+    return pd.Series(10.0**powers, extents.index)
+
+
+def reach(term: str, words: Words) -> float:
+    """The largest value less the smallest of a number, or of a product of numbers about so much; infinite if not known."""
+    parts = [part for part in without_class(term).split(":") if words.spans.get(part)]
+    return math.prod(words.spans[part] for part in parts) if parts else math.inf
 
 
 def finite_part(numbers: pd.DataFrame) -> pd.DataFrame:

@@ -12,8 +12,8 @@ from tfglm.report.ratios import Scale
 from tfglm.report.words import Words, decimals_of, fixed, plain
 from tfglm.results.geometric import RETRANSFORMED
 
-MOST_DRAWN = 18
-"""Levels of a factor that are drawn: of more, half as many with the smallest and with the largest means."""
+MOST_DRAWN = 24
+"""Levels of a factor that are drawn, such as all hours: of more, half as many with the smallest and with the largest means."""
 
 
 @dataclass(frozen=True)

@@ -84,14 +84,12 @@ class About:
     """Facts about a model besides its files."""
 
     def __init__(self, arguments: argparse.Namespace, data: list[str]):
-        self.words = Words.from_json(arguments.words)
         self.account = digests.read_json(arguments.rows, needs=["read", "dropped", "splits"])
         dictionary = digests.read_json(arguments.dictionary, needs=["columns", "data"])
         if dictionary["data"] != data:
             raise digests.made_from_another("set of rows", arguments.dictionary, arguments.rows)
-        self.columns = columns = dictionary["columns"]
-        ranges = {name: (column["minimum"], column["maximum"]) for name, column in columns.items()}
-        self.spans = {name: high - low for name, (low, high) in ranges.items() if low is not None and high is not None}
+        self.columns = dictionary["columns"]
+        self.words = Words.from_json(arguments.words, self.columns)
         self.settings: dict[str, ResultsConfig] = arguments.settings
         self.folder = arguments.page.parent
         self.pages: list[Path] = arguments.pages
@@ -153,9 +151,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         "regression": family_of_fit(fit).regression,
         "fitted": how_fitted(fit, about.words),
         "effects": effects,
-        "drawn": strongest_effects(
-            labelled, measure, ratio, logarithm.rate if logarithm else 1.0, about.words, about.spans
-        ),
+        "drawn": strongest_effects(labelled, measure, ratio, logarithm.rate if logarithm else 1.0, about.words),
         "short": short_table(labelled, fit.get("df_residual"), about.words),
         "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
         "may_diagnose": not (
@@ -207,7 +203,6 @@ def sentence_facts(fit: dict, about: About, averages: pd.DataFrame) -> sentences
         family.ratio.removesuffix("_ratio") if family.ratio else None,
         fit.get("sigma") or 1.0,
         about.words,
-        about.spans,
         sentences.slopes(averages),
         {each["term"] for each in fit.get("nearly_aliased", [])},
         family.counts_events or bool(fit.get("classes")),

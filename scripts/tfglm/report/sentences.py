@@ -6,7 +6,7 @@ A coefficient is reported only if the fit has tested it. The sentences claim no 
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -84,8 +84,6 @@ class ModelFacts:
     ratio: str | None
     deviation: float
     words: Words
-    spans: Mapping[str, float]
-    """The largest value of a column of numbers less the smallest."""
     slopes: Mapping[tuple[str, str], "Slope"]
     """Average marginal effects by term and level, where they are known."""
     nearly_aliased: Collection[str]
@@ -161,17 +159,18 @@ def number_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
         more = f"{PERCENT} % more of {model.words.term(column)}"
         return TermSentences(term, [f"{compared(effect.times(growth), model)} for each {more}."])
     step = step_of(term, effect.estimate / (1.0 if model.ratio else model.deviation), model)
-    more = units(term, step, model)
     average = beside((term, ""), model) if step == 1 else ""
-    return TermSentences(
-        term, [f"{compared(effect.times(step), model)} for each {more} more of {model.words.term(term)}{average}."]
-    )
+    return TermSentences(term, [f"{compared(effect.times(step), model)} {more_of(term, step, model)}{average}."])
 
 
-def units(column: str, step: int, model: ModelFacts) -> str:
-    """`hour`, `100 miles`."""
-    unit = model.words.units.get(column, "")
-    return (singular(unit) if unit else "unit") if step == 1 else f"{step:,} {unit}".strip()
+def more_of(term: str, step: float, model: ModelFacts) -> str:
+    """`for each hour more of age`, `for each 100 miles more of distance`, `with smoker 1 than with 0`."""
+    if plain(term) in model.words.zero_one:
+        one, zero = (model.words.level(term, value) for value in "10")
+        return f"with {model.words.term(term)} {one} than with {zero}"
+    unit = model.words.units.get(term, "")
+    more = (singular(unit) if unit else "unit") if step == 1 else f"{step:,.12g} {unit}".strip()
+    return f"for each {more} more of {model.words.term(term)}"
 
 
 def singular(unit: str) -> str:
@@ -179,12 +178,14 @@ def singular(unit: str) -> str:
     return unit[:-1] if unit.endswith("s") and not unit.endswith("ss") else unit
 
 
-def step_of(column: str, size: float, model: ModelFacts) -> int:
-    """Return the number of units for the effect of a number: 1, 10, ..., at most half its range; `size` is the effect of
-    one unit."""
-    step = 1
-    while abs(size) * step < VISIBLE and step * 10 <= min(model.spans.get(column, 0.0) / 2, 10**MOST_STEPS):
+def step_of(column: str, size: float, model: ModelFacts) -> float:
+    """Return the number of units for the effect of a number: 1, 10, ..., at most half its range, or 0.1, 0.01, ... within a
+    range below 1; `size` is the effect of one unit."""
+    step, span = 1.0, model.words.spans.get(column, 0.0)
+    while abs(size) * step < VISIBLE and step * 10 <= min(span / 2, 10**MOST_STEPS):
         step *= 10
+    while step > span > 0:
+        step /= 10
     return step
 
 
@@ -198,7 +199,9 @@ def factor_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
     clear = [(level, effect) for level, effect in tested if effect.lower * effect.upper > 0]
     if not clear:
         of_what = f" in the odds of {model.response}" if model.event else ""
-        return TermSentences(term, [f"No level of {name} differs clearly from {reference}{of_what}."])
+        return TermSentences(
+            term, [f"{none_of(name, term, [level for level, _ in tested], model)} {reference}{of_what}."]
+        )
     inflated = entangled_levels(rows, model)
     entangled = [level for level, _ in tested if level in inflated]
     if 2 * len(entangled) > len(tested):
@@ -215,6 +218,13 @@ def factor_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
             for level, effect in strongest(well or clear)
         ],
     )
+
+
+def none_of(name: str, term: str, levels: Sequence[str], model: ModelFacts) -> str:
+    """The beginning of the sentence that no level of a factor, or its only other one, differs from the reference level."""
+    if len(levels) == 1:
+        return f"{name} {model.words.level(term, levels[0])} does not differ clearly from"
+    return f"No level of {name} differs clearly from"
 
 
 def strongest(levels: list[tuple[str, Effect]]) -> list[tuple[str, Effect]]:
@@ -331,14 +341,16 @@ def averages(name: str, model: ModelFacts) -> TermSentences:
         step = step_of(name, effect.estimate / (model.deviation if model.ratio is None else 1.0), model)
         return TermSentences(
             name,
-            [sentence(effect.times(step), f"for each {units(name, step, model)} more of {model.words.term(name)}")],
+            [sentence(effect.times(step), more_of(name, step, model))],
         )
     reference = model.words.level(name, next(iter(of_levels.values())).reference)
     column = model.words.column(plain(name))
     clear = [(level, slope.effect) for level, slope in of_levels.items() if slope.effect.lower * slope.effect.upper > 0]
     if not clear:
         of_what = f" in the probability of {model.event}" if model.event else ""
-        return TermSentences(name, [f"On average no level of {column} differs clearly from {reference}{of_what}."])
+        beginning = none_of(column, name, list(of_levels), model)
+        beginning = beginning.replace("No level", "no level", 1)
+        return TermSentences(name, [f"On average {beginning} {reference}{of_what}."])
     return TermSentences(
         name,
         [

@@ -48,12 +48,7 @@ class Effects:
 
 
 def strongest_effects(
-    table: pd.DataFrame,
-    measure: str,
-    ratio: str | None,
-    rate: float,
-    words: Words,
-    spans: Mapping[str, float] | None = None,
+    table: pd.DataFrame, measure: str, ratio: str | None, rate: float, words: Words
 ) -> Effects | None:
     """Return the strongest effects of a table of coefficients; None if none has an interval.
 
@@ -68,14 +63,12 @@ def strongest_effects(
     rate
         What a coefficient is multiplied by before the exponential.
     words
-        Labels and units.
-    spans
-        The ranges of columns.
+        Labels, units and ranges of columns.
     """
     shown = table.assign(**{name: table[name] * rate for name in NUMBERS if name in table})
     if "ci_lower" not in shown or shown["ci_lower"].isna().all():
         return None
-    items, scale = rows_and_scale(shown, ratio, words, spans)
+    items, scale = rows_and_scale(shown, ratio, words)
     against = {
         str(term): words.against(str(term), str(rows["reference"].iloc[0])) for term, rows in table.groupby("term")
     }

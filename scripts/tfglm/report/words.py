@@ -5,6 +5,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
@@ -39,23 +41,33 @@ NEGATIVE = re.compile(r"-(?=\d[\d,.]*(e[+-]\d+)?\Z|inf\Z)")
 @dataclass(frozen=True)
 class Words:
     """The words of the layouts for columns: labels of values, by column, units, files with the coordinates of values, and
-    the names of columns on pages."""
+    the names of columns on pages.
+
+    `spans` has the largest value of a column of numbers less the smallest, and `zero_one` the columns that are 0 or 1.
+    """
 
     labels: Mapping[str, Mapping[str, str]]
     units: Mapping[str, str]
     coordinates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    spans: Mapping[str, float] = field(default_factory=dict)
+    zero_one: frozenset[str] = frozenset()
 
     @classmethod
-    def from_json(cls, text: str) -> "Words":
-        """From what `words_of_columns` of the config gives, as JSON."""
+    def from_json(cls, text: str, columns_of_data: Mapping[str, Any] = MappingProxyType({})) -> "Words":
+        """From what `words_of_columns` of the config gives, as JSON, and the columns in dictionary.json."""
         columns = json.loads(text)
         labels = {name: column["labels"] for name, column in columns.items()}
         units = {name: column["unit"] for name, column in columns.items() if column["unit"]}
         coordinates, names = (
             {name: column[key] for name, column in columns.items() if key in column} for key in ("coordinates", "label")
         )
-        return cls(labels, units, coordinates, names)
+        ranges = {name: (column["minimum"], column["maximum"]) for name, column in columns_of_data.items()}
+        spans = {name: high - low for name, (low, high) in ranges.items() if low is not None and high is not None}
+        zero_one = [
+            name for name, ends in ranges.items() if ends == (0, 1) and columns_of_data[name]["kind"] == "integer"
+        ]
+        return cls(labels, units, coordinates, names, spans, frozenset(zero_one))
 
     def column(self, name: str) -> str:
         """What pages call a column."""

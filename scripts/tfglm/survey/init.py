@@ -170,7 +170,7 @@ def init(
     offset = f"; offset: {proposal.offset}" if proposal.offset else ""
     errors = "a ridge, so no standard errors" if proposal.penalised else f"standard errors: {proposal.std_errors}"
     say(f"Formula: {proposal.formula}{offset}; {errors}")
-    for column, reason in proposal.left_out.items():
+    for column, reason in proposal.why_left_out.items():
         say(f"Left out: {column}: {reason}")
     write(texts)
     say(f"Written: {', '.join(map(str, texts))}")

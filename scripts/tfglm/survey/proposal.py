@@ -20,11 +20,14 @@ from tfglm.survey.responses import (
     ProposedResponse,
     is_identifier,
     is_named,
+    is_part_of_date,
     overdispersed,
     rows_of_the_rarest,
 )
 
 MOST_COVARIATES, MOST_LEVELS = 8, 50
+FURTHER = f"a further covariate; {MOST_COVARIATES} are enough to begin with"
+"""Why a column is left out that could have a term."""
 FEWEST_UNITS, FEWEST_ROWS_OF_A_UNIT, LARGEST_UNIT = 20, 2, 0.2
 """Fewest units, and fewest rows of one on average, for errors by unit, and the largest share of the rows that one may have."""
 FEWEST_UNITS_OF_A_LEVEL = 10
@@ -86,6 +89,14 @@ class Proposal:
         return list(dict.fromkeys([*answer, *self.terms, *filter(None, [self.cluster, exposure])]))
 
     @property
+    def why_left_out(self) -> dict[str, str]:
+        """The reasons by column; all further covariates are one entry, the last."""
+        others = {name: reason for name, reason in self.left_out.items() if reason != FURTHER}
+        further = [name for name in self.left_out if name not in others]
+        words = FURTHER.replace("a further covariate", "further covariates") if further[1:] else FURTHER
+        return others | ({", ".join(further): words} if further else {})
+
+    @property
     def std_errors(self) -> str:
         return f"cluster({self.cluster})" if self.cluster else "robust"
 
@@ -123,7 +134,7 @@ def propose(
         terms = {name: f"C({name})" if name in ("month", "weekday") else name for name in there}
     else:
         terms = {
-            column.name: f"C({column.name})" if column.labels else column.name
+            column.name: f"C({column.name})" if column.labels or is_part_of_date(column) else column.name
             for column in columns
             if column.name != response.source
         }
@@ -170,7 +181,8 @@ def propose(
         is_factor = name in texts
         size = column.values - 1 if is_factor else 1
         # Those of flights are known, and a level that tells nothing is seen to.
-        levelled = (column.kind == "text" and not flights) or column.labels or name == calendar.hour
+        is_levelled = not flights and (column.kind == "text" or is_part_of_date(column))
+        levelled = is_levelled or column.labels or name == calendar.hour
         if levelled and (few := levels_of_few_rows(series_of[name])):
             size -= few - 1
             rare.add(name)
@@ -200,7 +212,7 @@ def propose(
             reason = f"a leak: it tells {response.name} by itself"
         # Columns derived from a date are not counted, or a table of many columns would lack them.
         if not reason and name not in calendar.derive and len(chosen) >= MOST_COVARIATES:
-            reason = f"a further covariate; {MOST_COVARIATES} are enough to begin with"
+            reason = FURTHER
         if not reason:
             remaining = complete.drop_nulls(name)
             with_it = factors | {name} if is_factor else factors

@@ -293,6 +293,15 @@ def words_of_name(column: ColumnSummary) -> list[str]:
     return words or [column.name.lower()]
 
 
+PARTS_OF_DATES = {
+    "(hr|hour)s?|hour_?of_?day": 24,
+    "week_?day|wday|dow|day_?of_?week": 7,
+    "mon|mnth|month|month_?of_?year": 12,
+    "season|quarter|qtr": 4,
+}
+"""Names of the parts of a date or time, with the largest number of each."""
+
+
 def is_named(column: ColumnSummary, names: str) -> bool:
     """Whether a column has one of the names, as a pattern, alone or as the last of several words."""
     words = words_of_name(column)
@@ -313,7 +322,15 @@ def is_identifier(column: ColumnSummary, rows: int) -> bool:
     if is_named(column, TIME_OR_PLACE):
         return False
     of_all = column.values == rows - column.missing and rows > FEW_VALUES
-    return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows)
+    # PID, CustID
+    return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows or name.endswith("id"))
+
+
+def is_part_of_date(column: ColumnSummary) -> bool:
+    """Whether whole numbers are the hours, weekdays, months or the like that their name says: a factor, as 23 and 0 are near."""
+    if column.kind != "integer" or column.values < 3 or column.least < 0:
+        return False
+    return any(is_named(column, names) and column.greatest <= most for names, most in PARTS_OF_DATES.items())
 
 
 def overdispersed(response: ProposedResponse, unexplained: float) -> ProposedResponse:

@@ -26,6 +26,7 @@ TIMES = [
     *(" %H:%M:%S%:z", "T%H:%M:%S%:z", " %I:%M %p", " %I:%M:%S %p"),
 ]
 DATES = [None if day + time == "%Y-%m-%d" else day + time for time in TIMES for day in DAYS]
+DATES += ["%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ", "%Y%m%d %H:%M:%S"]
 """Formats of a date, without and with a time of day; None is the default format of a layout."""
 
 BARE_DATE = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"

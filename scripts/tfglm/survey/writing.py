@@ -95,7 +95,7 @@ def selection_lines(proposal: Proposal) -> list[str]:
             *(f"    {quoted(name)}: {FEWEST_ROWS}" for name in proposal.columns if name in proposal.rare),
         ]
     if proposal.left_out:
-        lines += ["  # Left out:", *(f"  #   {name}: {reason}" for name, reason in proposal.left_out.items())]
+        lines += ["  # Left out:", *(f"  #   {name}: {reason}" for name, reason in proposal.why_left_out.items())]
     return lines
 
 
