@@ -65,6 +65,11 @@ def unwritten(error: Exception, path: Path, needed: int = 0) -> str:
     )
 
 
+def counted(number: float, noun: str) -> str:
+    """A number of things: `1 row`, `2,000 rows`."""
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+
+
 def folder_of(path: Path) -> Path:
     """Return the folder of a file, or the nearest existing folder above it."""
     return next(folder for folder in path.absolute().parents if folder.is_dir())

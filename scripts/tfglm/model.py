@@ -20,7 +20,7 @@ from tfglm.data.ingest import ingest
 from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.data.sql import parsed
 from tfglm.design.design import Design
-from tfglm.errors import UserError, nearest
+from tfglm.errors import UserError, counted, nearest
 from tfglm.report.pages import read_table, render
 from tfglm.results import classes, csv_files, predict, read, unseen
 from tfglm.results.coefficients import covariance_table
@@ -338,7 +338,7 @@ class Model:
         words = [family_words(fit), f"{fit['rows']:,} rows"]
         if not self.is_network:
             count = fit["coefficients"]
-            words += [f"{count:,} coefficient{'' if count == 1 else 's'}", f"standard errors: {errors_of(fit)}"]
+            words += [counted(count, "coefficient"), f"standard errors: {errors_of(fit)}"]
             words += [] if fit["converged"] else ["did NOT converge"]
         return [f"{self.name}: {fit['formula']}", ", ".join(words)]
 

@@ -121,7 +121,7 @@ def test_mistakes_are_named(folder, frame):
     ):
         with pytest.raises(UserError, match=message):
             model.predict(wrong)
-    with pytest.raises(UserError, match=r"carrier: ZZ \(1 rows\)"):
+    with pytest.raises(UserError, match=r"carrier: ZZ \(1 row\)"):
         model.predict(frame, unseen="error")
     with pytest.raises(UserError, match=r"metrics.json is not there"):
         _ = model.metrics

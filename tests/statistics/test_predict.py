@@ -308,7 +308,7 @@ def test_the_script_writes_every_row_and_refuses_unseen_levels_if_told_to(fitted
     predicted = pq.read_table(arguments.output)
     assert predicted.num_rows == sum(shard.rows for shard in file.manifest.shards)
     arguments.settings, arguments.output = ResultsConfig(unseen="error"), tmp_path / "none.parquet"
-    with pytest.raises(UserError, match=r"models.m.unseen: .*\n  carrier: ZZ \(1 rows\)"):
+    with pytest.raises(UserError, match=r"models.m.unseen: .*\n  carrier: ZZ \(1 row\)"):
         predict_script.main(arguments)
     assert not arguments.output.exists()
 

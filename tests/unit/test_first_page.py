@@ -197,7 +197,7 @@ def test_everything_that_shapes_a_fit_is_stated():
     assert facts["Only rows with"] == "age > 17 (adults)" and facts["Fitted to"] == "day <= 24"
     assert facts["Weights"].startswith("w, prior weights") and facts["Offset"].startswith("log(n), added")
     assert facts["Derived"] == "late = delay > 15"
-    assert facts["Merged levels"] == "7 levels of town with fewer than 20 rows each are one, (rare): 90 rows, 10 %"
+    assert facts["Merged levels"] == "7 levels of town with fewer than 20 rows each became (rare): 90 rows, 10 %"
 
 
 def test_rows_that_stand_for_several_have_no_weight_of_zero():

@@ -491,7 +491,7 @@ def test_what_cannot_be_asked_for_is_refused_and_nothing_is_written(request_of, 
             ["a", "b", "c"] * 5,
             "holds text with 3 different values; `init` takes numbers, and texts of up to 7 values",
         ),
-        (["a"] * 14 + ["b"], "response: `x` is b in 1 rows only; 10 are needed"),
+        (["a"] * 14 + ["b"], "response: `x` is b in 1 row only; 10 are needed"),
         ([1] * 15, "response: `x` has a single value, so nothing explains it"),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 from tfglm.config.models import columns_of, response_column
 from tfglm.config.responses import FINITE_RESPONSE
+from tfglm.errors import counted
 from tfglm.report.words import two_digits
 
 MOST_REASONS = 6
@@ -88,6 +89,6 @@ def merged_levels(name: str, column: Mapping[str, Any]) -> str:
     """What `rare` has merged."""
     share = two_digits(100 * column["rare_rows"] / max(sum(column["train_rows"] or [column["rare_rows"]]), 1))
     return (
-        f"{column['rare_levels']:,} levels of {name} with fewer than {column['fewest']:,} rows each are one, (rare): "
-        f"{column['rare_rows']:,} rows, {share} %"
+        f"{counted(column['rare_levels'], 'level')} of {name} with fewer than {column['fewest']:,} rows each became (rare): "
+        f"{counted(column['rare_rows'], 'row')}, {share} %"
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tfglm.design.terms import THRESHOLD
+from tfglm.errors import counted
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
 from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain, without_class
@@ -217,4 +218,4 @@ class Remarks:
             yield f"p {p_value(row['p_value'])}"
         if row.get("note"):
             yield row["note"]
-        yield f"{row['rows']:,.0f} rows"
+        yield counted(row["rows"], "row")

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
-from tfglm.errors import short
+from tfglm.errors import counted, short
 from tfglm.report.drawing import MAIN, OTHERS, TITLE_HEIGHT, Panel, Picture, literal
 
 MOST_NUMBERED, MOST_NAMED = 20, 50
@@ -48,7 +48,7 @@ def confusion_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     of_classes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1)
     for place, each in enumerate(classes):
         rates = f"precision {percent(each['precision'])}, recall {percent(each['recall'])}"
-        told = f"{each['class']}: {rates}, {each['support']:,} rows"
+        told = f"{each['class']}: {rates}, {counted(each['support'], 'row')}"
         beside.tip(of_classes, (0, 1), (place - 0.5, place + 0.5), told)
     picture.write(paths)
 

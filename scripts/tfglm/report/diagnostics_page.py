@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.ticker import StrMethodFormatter
 from scipy import stats
 
-from tfglm.errors import short
+from tfglm.errors import counted, short
 from tfglm.report.drawing import GREY, MAIN, Panel, diagonal, grid, literal
 from tfglm.report.embedded import panels
 from tfglm.report.pages import render
@@ -51,7 +51,7 @@ def draw_binned(
     axes.set_title(literal(short(title, 40)))
     low, high = axes.get_ylim()
     for row in table.to_dict("records"):
-        text = f"{across} {row['x']:.4g}: {row['mean']:.3g}, {row['rows']:,} rows"
+        text = f"{across} {row['x']:.4g}: {row['mean']:.3g}, {counted(row['rows'], 'row')}"
         panel.tip_around(axes, (row["x"], min(max(row["mean"], low), high)), 5, text)
 
 

@@ -7,6 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
+from tfglm.errors import counted
 from tfglm.report.confusion import draw_counts
 from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, diagonal, grid, halfway
 
@@ -160,8 +161,8 @@ def with_intervals(panel: Panel, table: pd.DataFrame, values: pd.Series, told: s
     errors = [(table["observed"] - table["lower"]).clip(0), (table["upper"] - table["observed"]).clip(0)]
     axes.errorbar(table["predicted"], values, yerr=errors, fmt="o", markersize=3, color=MAIN, elinewidth=1)
     for ends, group in zip(halfway(table["predicted"].to_numpy()), table.to_dict("records"), strict=True):
-        told_of = f"{told} ({{lower:.4g}} to {{upper:.4g}}), {{rows:,.0f}} rows"
-        panel.tip(axes, ends, axes.get_ylim(), told_of.format(**group))
+        told_of = f"{told} ({{lower:.4g}} to {{upper:.4g}}), ".format(**group)
+        panel.tip(axes, ends, axes.get_ylim(), told_of + counted(group["rows"], "row"))
 
 
 def draw_quantiles(panel: Panel, quantiles: dict[str, float], rmse: float) -> None:

@@ -12,6 +12,7 @@ import yaml
 from tfglm import digests
 from tfglm.config import ResultsConfig
 from tfglm.config.models import columns_of
+from tfglm.errors import counted
 from tfglm.families import family_of_fit
 from tfglm.report import quality, sentences
 from tfglm.report.circumstances import circumstances
@@ -115,8 +116,7 @@ def data(rows: dict) -> str:
     others = (
         f"{left:,} left out, each for a reason that the page “rows accounted for” gives" if left else "none left out"
     )
-    files = len(rows["files"])
-    return f"{files} input file{'s' if files > 1 else ''} with {rows['read']:,} rows: {shares}, and {others}."
+    return f"{counted(len(rows['files']), 'input file')} with {counted(rows['read'], 'row')}: {shares}, and {others}."
 
 
 def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> dict:

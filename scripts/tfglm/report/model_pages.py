@@ -13,6 +13,7 @@ import pandas as pd
 
 from tfglm import digests
 from tfglm.config import ResultsConfig
+from tfglm.errors import counted
 from tfglm.families import family_of_fit
 from tfglm.report.class_effects import classes_compared, compares_classes, effect_and_ratio
 from tfglm.report.coefficient_rows import CODED
@@ -156,7 +157,7 @@ def draw_metrics(results: ModelResults, plots: Sequence[Path]) -> None:
 
 
 def title_of_metrics(metrics: dict) -> str:
-    return f"{metrics['model']}: {metrics['rows']:,} rows to {metrics['split']}"
+    return f"{metrics['model']}: {counted(metrics['rows'], 'row')} to {metrics['split']}"
 
 
 def metrics_page(results: ModelResults, picture: Path) -> str:
@@ -248,7 +249,7 @@ def in_words(fit: dict, words: Words) -> str:
     separated += f" ({across:,} of them separated by terms together)" if across else ""
     converged = "converged" if fit["converged"] else "did NOT converge"
     iterations = fit["iterations"]
-    ended = f"{converged} after {iterations} iteration{'' if iterations == 1 else 's'}"
+    ended = f"{converged} after {counted(iterations, 'iteration')}"
     if not fit["exact"]:
         online = fit["online"]
         ended = f"stopped after {online['epochs']} epochs ({online['steps']:,} steps) of {online['solver']}"
@@ -259,11 +260,10 @@ def in_words(fit: dict, words: Words) -> str:
         likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
     family = family_words(fit, "family")
     parameters = "".join(f", {name} {fit[name]:.4g}" for name in ("theta", "power") if fit.get(name) is not None)
-    coefficients = fit["coefficients"]
     of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
     return (
-        f"{family[0].upper()}{family[1:]}{parameters}, {fit['rows']:,} rows{separated}, {coefficients:,} coefficient"
-        f"{'' if coefficients == 1 else 's'}{against}{errors_in_words(fit)}; "
+        f"{family[0].upper()}{family[1:]}{parameters}, {counted(fit['rows'], 'row')}{separated}, "
+        f"{counted(fit['coefficients'], 'coefficient')}{against}{errors_in_words(fit)}; "
         f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}.{collapsed_in_words(fit)}"
     )
 
@@ -281,7 +281,8 @@ def errors_in_words(fit: dict) -> str:
     errors = fit["std_errors"]
     match errors["kind"]:
         case "cluster":
-            return f", standard errors robust to {errors['clusters']:,} clusters of {errors['column'].replace(' + ', ' or ')}"
+            clusters = counted(errors["clusters"], "cluster")
+            return f", standard errors robust to {clusters} of {errors['column'].replace(' + ', ' or ')}"
         case "newey_west" | "driscoll_kraay":
             near = f"{errors['lags']:,} of {errors['dates']:,} values of {errors['column']}"
             return f", standard errors robust to correlation over up to {near}"

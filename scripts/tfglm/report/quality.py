@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from tfglm.errors import counted
 from tfglm.report.inline import measure
 from tfglm.report.pages import four_digits
 from tfglm.report.words import four_that_count, minus
@@ -107,7 +108,7 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
     )
     if not metrics.get("rows"):
         return text + "No rows were kept back to evaluate it."
-    text += f"On {metrics['rows']:,} rows kept back "
+    text += f"On {counted(metrics['rows'], 'row')} kept back "
     if "confusion" in metrics:
         return text + (
             f"it predicts the class of {100 * metrics['accuracy']:.1f} % (the most frequent class alone has "

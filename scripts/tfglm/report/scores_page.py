@@ -10,6 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 from pyarrow import parquet
 
+from tfglm.errors import counted
 from tfglm.report.pages import render
 from tfglm.report.table_one import digits, histogram
 from tfglm.report.words import minus
@@ -51,11 +52,12 @@ def described(path: Path, folder: Path) -> ScoredFile:
     rows = table.num_rows
     remarks = Counter(remark for remark in table["remark"].to_pylist() if remark)
     unseen = Counter(terms for terms in table["unseen"].to_pylist() if terms)
-    without = [f"{count:,} rows: {remark}" for remark, count in remarks.most_common()]
+    without = [f"{counted(count, 'row')}: {remark}" for remark, count in remarks.most_common()]
     without += [
-        f"{count:,} rows with a level of {terms} that no training row has" for terms, count in unseen.most_common()
+        f"{counted(count, 'row')} with a level of {terms} that no training row has"
+        for terms, count in unseen.most_common()
     ]
-    summary, picture, low, high = f"{rows:,} rows", None, "", ""
+    summary, picture, low, high = counted(rows, "row"), None, "", ""
     if known:
         values = table[known].to_numpy().astype(float)
         values = values[np.isfinite(values)]

@@ -13,6 +13,7 @@ from tfglm.data.dictionary import Column, Dictionary
 from tfglm.data.kinds import ABSENT, MEANINGS
 from tfglm.data.shards import IngestedFile
 from tfglm.data.training_rows import MOST_SAMPLED, sampled_rows
+from tfglm.errors import counted
 from tfglm.report.inline import bars, part_of
 from tfglm.report.pages import render
 from tfglm.report.ratios import round_values
@@ -116,8 +117,8 @@ def missing_of(name: str, account: Mapping[str, Any], column: Column) -> str:
     dropped = account["splits"]["train"]["dropped"].items()
     lacking = sum(count for reason, count in dropped if name in reason.removeprefix("missing: ").split(","))
     if column.missing_rows:
-        return f"{column.missing_rows:,} rows without a value, the level {ABSENT}"
-    return f"{lacking:,} rows without a value, dropped" if lacking else "no value missing"
+        return f"{counted(column.missing_rows, 'row')} without a value, the level {ABSENT}"
+    return f"{counted(lacking, 'row')} without a value, dropped" if lacking else "no value missing"
 
 
 def describe(
@@ -201,7 +202,7 @@ def histogram(values: np.ndarray, events: np.ndarray | None) -> tuple[Markup, st
     tips = []
     for number, count in enumerate(counts.tolist()):
         share = f", {in_percent(of_event[number] / count)} with the event" if len(of_event) and count else ""
-        tips.append(f"{edges[number]:,.6g} to {edges[number + 1]:,.6g}: {count:,} rows{share}")
+        tips.append(f"{edges[number]:,.6g} to {edges[number + 1]:,.6g}: {counted(count, 'row')}{share}")
     picture = bars(counts.tolist(), tips, of_event.tolist())
     first = "≤ " if values.min() < edges[0] else ""
     last = "≥ " if values.max() > edges[-1] else ""

@@ -11,6 +11,7 @@ import scipy.special
 
 from tfglm.design.design import Design
 from tfglm.design.terms import INTERCEPT
+from tfglm.errors import counted
 from tfglm.results import distributions
 from tfglm.results.estimates import Estimates
 from tfglm.results.reference import (
@@ -185,7 +186,7 @@ def joint_test(
     notes = ["depends on the reference levels and on where numbers are zero"] if is_marginal else []
     separated = int(estimated.separated[where].sum())
     if separated:
-        notes.append(f"without {separated:,} separated level{'s' if separated > 1 else ''}")
+        notes.append(f"without {counted(separated, 'separated level')}")
     places = where[estimated.kept[where]]
     if design.by_cluster and len(places) and len(estimated.fitted.scores):
         alone = determined_alone(estimated.fitted, estimated.transform[places])

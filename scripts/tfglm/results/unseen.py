@@ -10,7 +10,7 @@ from tfglm.data.dictionary import used_levels, value_of, written
 from tfglm.data.kinds import ABSENT
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.errors import UserError
+from tfglm.errors import UserError, counted
 from tfglm.results.estimates import choose_references
 from tfglm.solvers.fitted import Fitted
 
@@ -99,8 +99,9 @@ def refuse(where: str, unseen: Mapping[str, dict]) -> None:
     """Raise UserError if there are levels that no training row has."""
     if unseen:
         lines = [
-            f"  {term}: {', '.join(levels['levels'])}{', ...' if levels['level_count'] > SHOWN else ''} ({levels['rows']:,} rows)"
+            f"  {term}: {', '.join(levels['levels'])}{more} ({counted(levels['rows'], 'row')})"
             for term, levels in unseen.items()
+            for more in [", ..." if levels["level_count"] > SHOWN else ""]
         ]
         raise UserError(
             f"{where}.unseen: evaluation rows have levels that no training row has:\n"

@@ -9,7 +9,7 @@ import polars as pl
 
 from tfglm.config.responses import ComputedResponse
 from tfglm.data.sql import expression
-from tfglm.errors import UserError, nearest, short
+from tfglm.errors import UserError, counted, nearest, short
 from tfglm.families.binomial import Binomial
 from tfglm.families.family import Family
 from tfglm.families.gaussian import Gaussian
@@ -226,7 +226,7 @@ def requested_response(
         )
     if column.values == 2 and column.frequent[1][1] < FEWEST_ROWS:
         raise UserError(
-            f"response: `{column.name}` is {column.frequent[1][0]} in {column.frequent[1][1]:,} rows only; "
+            f"response: `{column.name}` is {column.frequent[1][0]} in {counted(column.frequent[1][1], 'row')} only; "
             f"{FEWEST_ROWS} are needed"
         )
     return as_response(column, rows, "as requested")
