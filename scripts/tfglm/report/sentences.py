@@ -19,7 +19,7 @@ from tfglm.report.words import PERCENT, Words, logged, plain, two_digits
 PLAIN = re.compile(r"\w+|C\(\w+\)")
 """A term that is a column; the coefficients of other terms have no meaning of their own."""
 
-MOST_STEPS = 3
+MOST_STEPS = 6
 """The effect of a number is reported per 1, 10, ... units, up to this power of 10, so that it is easy to read."""
 
 VISIBLE = 0.01

@@ -18,8 +18,8 @@ MONTHS, WEEKDAYS = (
 )
 """Labels that pages show instead of the numbers."""
 
-MOST_MISSING = 0.2
-"""Share of the rows that may lack the date."""
+MOST_MISSING = 0.05
+"""Share of the rows that may lack the date: what more lack, such as a last review, is no date of the rows."""
 
 
 @dataclass(frozen=True)
