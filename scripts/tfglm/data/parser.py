@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 LARGE = 200 * 10**6
 """From this size of a CSV file (bytes) on, it pays to load the compiled parser, which takes two seconds."""
 
+SMALLEST_BLOCK = 2**16
+"""Bytes that are read at once at least: some file systems say that a file has none."""
+
 UNREADABLE = (Unreadable, pa.ArrowInvalid, *FAILURES)
 """Errors from parsing a block, or from evaluating an expression on it."""
 
@@ -92,7 +95,7 @@ class Parser:
         is_plain, block_bytes = packing(self.path) == "none", self.block_bytes
         if is_plain:
             # To clear more memory than the file fills would take as long as to parse a small file. One byte more shows the end.
-            block_bytes = min(block_bytes, self.path.stat().st_size + 1)
+            block_bytes = min(block_bytes, max(self.path.stat().st_size + 1, SMALLEST_BLOCK))
         checksum, dialect = self.checksum if is_plain else None, self.layout.dialect
         return csv_blocks(self.path, block_bytes, threads, fields, numbered, dialect, checksum, self.buffers)
 

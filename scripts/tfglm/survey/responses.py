@@ -308,6 +308,10 @@ def is_named(column: ColumnSummary, names: str) -> bool:
     return bool(re.fullmatch(names, words[-1]) or re.fullmatch(names, "_".join(words)))
 
 
+WORDS_IN_ID = "(paid|bid|grid|aid|fluid|solid|hybrid|covid)$"
+"""Names that end like those of identifiers."""
+
+
 def is_identifier(column: ColumnSummary, rows: int) -> bool:
     """Whether a column numbers or names the rows, or says by its name that it identifies something."""
     if column.kind not in ("integer", "text"):
@@ -322,8 +326,9 @@ def is_identifier(column: ColumnSummary, rows: int) -> bool:
     if is_named(column, TIME_OR_PLACE):
         return False
     of_all = column.values == rows - column.missing and rows > FEW_VALUES
-    # PID, CustID
-    return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows or name.endswith("id"))
+    # PID, CUSTID
+    is_called_so = name.endswith("id") and not re.search(WORDS_IN_ID, name)
+    return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows or is_called_so)
 
 
 def is_part_of_date(column: ColumnSummary) -> bool:
