@@ -217,6 +217,11 @@ def test_a_word_is_explained_at_the_end_and_linked_where_it_first_stands_in_a_se
         ("word-separated", "separated"),
         ("word-VIF", "VIF"),
     ]
+    # Within a name of the user's a term means something else.
+    own = ["plant with AUC & more", "carrier"]
+    told = ["The rate is higher with plant with AUC & more than with other AUC."]
+    page = render("rows", picture=[], sentences=told, files=files, has_total=False, own=own)
+    assert 'plant with AUC &amp; more than with other <a class="word" href="#word-AUC">AUC</a>' in page
     # Nothing to explain, no list.
     assert "Words" not in render("rows", picture=[], sentences=[], files=FRAME[["term"]], has_total=False)
 

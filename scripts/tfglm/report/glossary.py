@@ -1,9 +1,9 @@
 """The technical terms of the pages: their meaning, and their first occurrence on a page."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 WORDS = {
     "accuracy": "the share of rows that are classified right",
@@ -117,10 +117,18 @@ def identity(word: str) -> str:
     return f"word-{names(word)[0].replace(' ', '-')}"
 
 
-def linked(page: str, link_to: Callable[[str, Markup], str]) -> Markup:
-    """Return the page with a link to the meaning of a term where it first occurs in a sentence; `link_to` makes the link
-    from the id of the meaning and the text."""
+def linked(page: str, link_to: Callable[[str, Markup], str], own: Iterable[str] = ()) -> Markup:
+    """Return the page with a link to the meaning of a term where it first occurs in a sentence.
+
+    `link_to` makes the link from the id of the meaning and the text. Terms within one of the user's `own` names, such as a
+    column `interval between calls`, mean something else and get none.
+    """
     met = set()
+    names_with_terms = [re.escape(escape(name)) for name in own if re.search(NAME, name, re.IGNORECASE)]
+    longest_first = "|".join(sorted(set(names_with_terms), key=len, reverse=True))
+    text = (
+        re.compile(rf"(?<!\w)(?:{longest_first})(?!\w)|{WRITTEN.pattern}", WRITTEN.flags) if longest_first else WRITTEN
+    )
 
     def link(found: re.Match) -> str:
         word = BY_NAME.get((found["name"] or "").lower())
@@ -129,4 +137,4 @@ def linked(page: str, link_to: Callable[[str, Markup], str]) -> Markup:
         met.add(word)
         return link_to(identity(word), Markup(found[0]))
 
-    return Markup(WRITTEN.sub(link, page))
+    return Markup(text.sub(link, page))

@@ -3,6 +3,8 @@
 import argparse
 import json
 import os
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,7 @@ def page(arguments: argparse.Namespace) -> str:
     return render(
         "home",
         title=f"Results: {', '.join(fit['model'] for fit in fits)}" if len(fits) <= MOST_IN_TITLE else "Results",
+        own=about.own_names(),
         data=data(rows),
         models=models,
         pages=links([path for path in arguments.pages if path.parent not in arguments.models], arguments.page.parent),
@@ -96,6 +99,14 @@ class About:
         self.pages: list[Path] = arguments.pages
         self.marginal_effects: list[Path] = arguments.marginal_effects
         self.adjusted_means: list[Path] = arguments.adjusted_means
+
+    def own_names(self) -> Iterator[str]:
+        """The user's words: columns, levels and their labels."""
+        yield from self.columns
+        yield from self.words.names.values()
+        yield from chain.from_iterable(labels.values() for labels in self.words.labels.values())
+        for column in self.columns.values():
+            yield from (column["levels"] or []) if column["kind"] == "text" else []
 
 
 def links(paths: list[Path], folder: Path) -> list[dict]:
