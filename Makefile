@@ -134,9 +134,11 @@ bench-links: $(BIN)/.ready
 	$(BIN)/python benchmarks/links.py
 	$(BIN)/python benchmarks/page.py
 
-# The cost of each strategy of a network, to start and for a step (five minutes, 2 GB); writes benchmarks/results/strategies.json.
+# The cost of each strategy of a network, to start and for a step, and beside model.fit and a coordinator loop (fifteen minutes, 2 GB);
+# writes benchmarks/results/strategies.json and strategies_beside.json.
 bench-strategies: $(BIN)/.ready
 	$(BIN)/python benchmarks/strategies.py
+	$(BIN)/python benchmarks/strategies.py --beside
 
 # The same regressions by other programs, each in its own environment (hours; needs R with jsonlite and data.table, Java for H2O
 # and Spark, 16 GB); writes benchmarks/results/peers.json, docs/peers.md and its picture.

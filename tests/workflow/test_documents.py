@@ -212,3 +212,24 @@ def test_the_table_of_strategies_has_the_figures_that_were_measured():
         re.MULTILINE,
     )
     assert rows == [(f"{each['start_seconds']:.1f}", f"{each['step_ms']:.1f}") for each in measured.values()]
+
+
+def test_the_table_of_steps_beside_others_has_the_figures_that_were_measured():
+    measured = json.loads((REPOSITORY / "benchmarks" / "results" / "strategies_beside.json").read_text())
+    steps = {name.removesuffix("_512"): f"{each['step_ms']:.1f}" for name, each in measured["medians"].items()}
+    pairs = {"model_fit": "one_device", "coordinator_loop": "parameter_server", "own_rows": "synchronous"}
+    rows = re.findall(
+        r"^\|.*\| ([\d.]+) \|.*\| ([\d.]+) \| ([\d.]+) \(([\d., ]+)\) \|$",
+        (REPOSITORY / "docs" / "strategies.md").read_text(),
+        re.MULTILINE,
+    )
+    medians, rounds = measured["median_times_as_long"], measured["times_as_long"]
+    assert rows == [
+        (
+            steps[name],
+            steps[other],
+            f"{medians[f'{name}_512']:.1f}",
+            ", ".join(f"{ratio:.1f}" for ratio in rounds[f"{name}_512"]),
+        )
+        for name, other in pairs.items()
+    ]
