@@ -89,10 +89,10 @@ class Run:
             self.effects: ["dictionary.json", "reference.json", *of_fit],
             self.margins: [*of_fit, "averages.npz", "averages.sha256"],
             self.home: ["rows.json", "dictionary.json", "fit.json", "metrics.json", *tables("coefficients", "terms")],
-            self.history: [*tables("history"), "fit.json"],
+            self.history: [*tables("history"), "fit.json", "dictionary.json"],
         }
         self.pages: dict[Callable[[Path], None], list[str]] = {
-            self.coefficients_page: [*tables("coefficients", "effects"), "fit.json"],
+            self.coefficients_page: [*tables("coefficients", "effects"), "fit.json", "dictionary.json"],
             self.effects_page: [*tables("effects"), "fit.json"],
             self.metrics_pages: ["metrics.json", "fit.json"],
             self.compare: ["design.json", "fit.json", "metrics.json", *tables("coefficients")],
@@ -171,7 +171,8 @@ class Run:
 
     def _draw(self, out: Path, *names: str) -> None:
         more = {"folder": self.folder, "files": [out / name for name in names], "curves": True, "words": "{}"}
-        write_pages.model(self._arguments(**more, colour="#000000"))
+        dictionary = self.folder / "dictionary.json"
+        write_pages.model(self._arguments(**more, dictionary=dictionary, colour="#000000"))
 
     def compare(self, out: Path) -> None:
         of_models = {"models": [self.folder], "with_coefficients": [self.folder], "held_out": True}
