@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,23 +28,26 @@ ROWS = """CREATE TABLE sales AS SELECT i AS id, i % 7 / 2.0::numeric AS sold, i:
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory) -> Iterator[str]:
+def database() -> Iterator[str]:
     """The address of a database with a table `sales`. Its password is in the environment."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not programs:
         required = os.environ.get("TFGLM_REQUIRE_POSTGRESQL") == "1"
         (pytest.fail if required else pytest.skip)("no postgres here: apt-get install postgresql")
-    folder = tmp_path_factory.mktemp("postgresql")
-    for path in [folder, *folder.parents[:3]]:
-        path.chmod(0o755)
-    (folder / "password").write_text(PASSWORD)
-    # PostgreSQL does not run as root.
+    # PostgreSQL does not run as root, and no other user enters the folders of pytest.
     who = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
-    (folder / "server").mkdir()
-    if who:
-        shutil.chown(folder / "server", "postgres", "postgres")
-    data = ["-D", str(folder / "server" / "data")]
-    start = [programs[-1] / "initdb", *data, "-A", "scram-sha-256", "-U", "clerk", f"--pwfile={folder / 'password'}"]
+    with tempfile.TemporaryDirectory(prefix="tfglm-postgresql-") as name:
+        folder = Path(name)
+        (folder / "password").write_text(PASSWORD)
+        if who:
+            shutil.chown(folder, "postgres", "postgres")
+        yield from served(folder, programs[-1], who)
+
+
+def served(folder: Path, programs: Path, who: dict) -> Iterator[str]:
+    """The address of the database in `folder`, until the server ends."""
+    data = ["-D", str(folder / "data")]
+    start = [programs / "initdb", *data, "-A", "scram-sha-256", "-U", "clerk", f"--pwfile={folder / 'password'}"]
     subprocess.run([*start, "--no-sync"], check=True, stdout=subprocess.DEVNULL, cwd="/", **who)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -51,7 +55,7 @@ def database(tmp_path_factory) -> Iterator[str]:
     settings = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off"]
     log = (folder / "log").open("w")
     server = subprocess.Popen(
-        [programs[-1] / "postgres", *data, "-p", str(port), *settings], stdout=log, stderr=log, cwd="/", **who
+        [programs / "postgres", *data, "-p", str(port), *settings], stdout=log, stderr=log, cwd="/", **who
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGPASSWORD", PASSWORD)
