@@ -18,17 +18,6 @@ FamilyName = Literal[
     "multinomial",
     "ordinal",
 ]
-RegressionFamily = Literal[
-    "gaussian",
-    "binomial",
-    "poisson",
-    "gamma",
-    "inverse_gaussian",
-    "negative_binomial",
-    "tweedie",
-    "multinomial",
-    "ordinal",
-]
 NetworkFamily = Literal["gaussian", "binomial", "poisson", "multinomial"]
 LinkName = Literal["identity", "log", "logit", "probit", "cloglog", "inverse", "1/mu^2"]
 

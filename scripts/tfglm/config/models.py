@@ -19,7 +19,7 @@ from tfglm.config.base import (
     Text,
 )
 from tfglm.config.comparisons import ComparisonsConfig
-from tfglm.config.families import FamilyName, LinkConfig, RegressionFamily
+from tfglm.config.families import FamilyName, LinkConfig
 from tfglm.config.likelihoods import LikelihoodConfig
 from tfglm.config.penalties import PathConfig
 from tfglm.config.responses import computed_response
@@ -303,7 +303,7 @@ class ResultsConfig(ComparisonsConfig, PredictionConfig):
 class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     """One regression."""
 
-    family: RegressionFamily = Field(
+    family: FamilyName = Field(
         description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, "
         "and `poisson` regression of counts with log link. `gamma` and `inverse_gaussian` are regression of amounts "
         "above 0 whose spread grows with their mean. `negative_binomial` is regression of counts that vary more "

@@ -21,7 +21,7 @@ from tfglm.config.base import (
     Text,
 )
 from tfglm.config.compatibility import NO_THRESHOLD
-from tfglm.config.families import NetworkFamily, RegressionFamily
+from tfglm.config.families import FamilyName, NetworkFamily
 from tfglm.config.models import PredictionConfig, RowsConfig
 
 WIDEST = 65_536
@@ -786,7 +786,7 @@ class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
     @field_validator("family", mode="before")
     @classmethod
     def _family_of_networks(cls, family: Any) -> Any:
-        if family in get_args(RegressionFamily) and family not in get_args(NetworkFamily):
+        if family in get_args(FamilyName) and family not in get_args(NetworkFamily):
             raise ValueError(
                 f"networks have {', '.join(get_args(NetworkFamily))}, and no {family}; write the model under `models`"
             )

@@ -7,7 +7,30 @@ import numpy as np
 from tfglm.families.family import Family, Response
 
 
-class Multinomial(Family):
+class FamilyOfClasses(Family):
+    """What the families have whose response is one of several classes: `y` is the number of a row's class, from 0."""
+
+    of_classes = True
+    smallest: ClassVar[float] = 0.0
+    largest: ClassVar[float] = np.inf
+    predicted = "probability"
+    metrics = "classes"
+
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        return mean * (1.0 - mean)
+
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return np.zeros_like(y)
+
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.zeros_like(y)
+
+    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
+        """None: which columns have classes, the design decides (`design.checks.check_classes`)."""
+        return None
+
+
+class Multinomial(FamilyOfClasses):
     """P(class k) = exp(eta_k) / sum over j of exp(eta_j); loss log(sum over j of exp(eta_j)) - eta_y.
 
     Here eta is of shape [rows, classes], and y the number of a row's class, from 0. In a regression the linear predictor of the
@@ -16,14 +39,9 @@ class Multinomial(Family):
 
     name = "multinomial"
     link_name = "softmax"
-    of_classes = True
-    smallest: ClassVar[float] = 0.0
-    largest: ClassVar[float] = np.inf
     regression = "multinomial regression of the class"
     effect = "log odds ratio"
     ratio = "odds_ratio"
-    predicted = "probability"
-    metrics = "classes"
 
     def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         # Less the largest, whose exponential could overflow.
@@ -44,18 +62,5 @@ class Multinomial(Family):
         the exponentials of these add up to 1."""
         return float(np.log(mean))
 
-    def variance(self, mean: np.ndarray) -> np.ndarray:
-        return mean * (1.0 - mean)
-
     def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean) * (1.0 - 2.0 * mean)
-
-    def saturated(self, y: np.ndarray) -> np.ndarray:
-        return np.zeros_like(y)
-
-    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return np.zeros_like(y)
-
-    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
-        """None: which columns have classes, the design decides (`design.checks.check_classes`)."""
-        return None

@@ -2,12 +2,12 @@
 Statistical Society B 42, 1980)."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfglm.families.family import Family, Response
 from tfglm.families.links import ComplementaryLogLog, Probit
+from tfglm.families.multinomial import FamilyOfClasses
 
 
 class LossBetween(NamedTuple):
@@ -153,7 +153,7 @@ WORDS: dict[str, tuple[str, str, str | None]] = {
 CUMULATIVE: dict[str, Cumulative] = {"logit": Logistic(), "probit": Normal(), "cloglog": Gumbel()}
 
 
-class Ordinal(Family):
+class Ordinal(FamilyOfClasses):
     """P(class <= k) = F(zeta_k - eta), with thresholds zeta_0 < zeta_1 < ...; loss -log(F(zeta_y - eta) - F(zeta_y-1 - eta)).
 
     Here `eta` is zeta_k - eta of each class k, of shape [rows, classes], infinite for the last class; y is the number of a row's
@@ -163,13 +163,8 @@ class Ordinal(Family):
     """
 
     name = "ordinal"
-    of_classes = True
     is_ordered = True
     in_networks = False
-    smallest: ClassVar[float] = 0.0
-    largest: ClassVar[float] = np.inf
-    predicted = "probability"
-    metrics = "classes"
 
     def __init__(self, link: str):
         self.link_name, self.cumulative = link, CUMULATIVE[link]
@@ -200,18 +195,5 @@ class Ordinal(Family):
     def link(self, mean: float) -> float:
         return float(self.cumulative.quantile(np.array(mean)))
 
-    def variance(self, mean: np.ndarray) -> np.ndarray:
-        return mean * (1.0 - mean)
-
     def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return self.cumulative.density_slope(eta)
-
-    def saturated(self, y: np.ndarray) -> np.ndarray:
-        return np.zeros_like(y)
-
-    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return np.zeros_like(y)
-
-    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
-        """None: which columns have classes, the design decides (`design.checks.check_classes`)."""
-        return None
