@@ -29,8 +29,7 @@ def model(arguments: argparse.Namespace) -> None:
     dictionary = digests.read_json(arguments.dictionary, needs=["columns", "data"])
     words = Words.from_json(arguments.words, dictionary["columns"])
     results = model_pages.ModelResults(arguments.folder, arguments.settings, words, arguments.curves)
-    if results.fit["provenance"]["shards_sha256"] != digests.joined_sha256(dictionary["data"]):
-        raise digests.made_from_another("set of rows", arguments.dictionary, results.path_of_fit)
+    digests.check_rows(results.fit, dictionary["data"], arguments.dictionary, results.path_of_fit)
     for name, files in groupby(arguments.files, lambda path: path.stem):
         page = partial(model_pages.PAGES[name], results) if name in model_pages.PAGES else None
         write(list(files), partial(model_pages.PICTURES[name], results), page)

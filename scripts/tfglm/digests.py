@@ -143,6 +143,13 @@ def made_from_another(kind: str, path: Path, origin: Path) -> UserError:
     return UserError(f"{path}: it was made from another {kind} than {origin}\n  {remedy(path)}")
 
 
+def check_rows(fit: Mapping[str, Any], data: Iterable[str], path: Path, origin: Path) -> None:
+    """Raise UserError if the file at `path`, made from the rows with the digests `data`, is not of the rows of a fit, the content
+    of fit.json at `origin`."""
+    if fit["provenance"]["shards_sha256"] != joined_sha256(data):
+        raise made_from_another("set of rows", path, origin)
+
+
 def remedy(delete: Path) -> str:
     """Say what to do about a file that has changed since it was written."""
     return f"delete {delete}; the next run of snakemake makes it again, with everything that depends on it"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from adbc_driver_postgresql import dbapi
 from pyarrow import parquet
 
-from tfglm.addresses import redacted
+from tfglm.addresses import HIDDEN, redacted
 from tfglm.errors import UserError
 
 
@@ -77,8 +77,8 @@ def _reported(address: str, errors: tuple[type[Exception], ...]) -> Iterator[Non
         yield
     except errors as error:
         said = str(error).partition("\n\nQuery was:")[0].strip()
-        for secret in filter(None, [os.environ.get("PGPASSWORD")]):
-            said = said.replace(secret, "***")
+        if secret := os.environ.get("PGPASSWORD"):
+            said = said.replace(secret, HIDDEN)
         raise UserError(
             f"{redacted(address)}: {said}\n  check `path` and `query` in data.files, and the space on the disk"
         ) from None

@@ -58,8 +58,7 @@ def page(arguments: argparse.Namespace) -> str:
     rows = digests.read_json(arguments.rows, needs=["data"])
     fits = [digests.read_json(folder / "fit.json") for folder in arguments.models]
     for folder, fit in zip(arguments.models, fits, strict=True):
-        if fit["provenance"]["shards_sha256"] != digests.joined_sha256(rows["data"]):
-            raise digests.made_from_another("set of rows", arguments.rows, folder / "fit.json")
+        digests.check_rows(fit, rows["data"], arguments.rows, folder / "fit.json")
     about = About(arguments, rows["data"])
     models = []
     for folder, fit in zip(arguments.models, fits, strict=True):
