@@ -44,9 +44,9 @@ STRATEGIES = {
 NETWORK = {"formula": synthetic.FORMULA_WITHOUT_PLANE, "family": "binomial", "epochs": 100, "report_every": 50}
 STEPS, REPORTED, WORKERS = 300, 50, 2
 MANY_STEPS = {"one_device": 3000, "parameter_server": 3000, "model_fit": 3000, "coordinator_loop": 3000}
-"""Where a step takes few milliseconds, and asynchronous workers return the steps of a turn together."""
+"""A step takes few milliseconds here, and asynchronous workers return the steps of a turn together."""
 BESIDE = {"model_fit": "one_device", "coordinator_loop": "parameter_server", "own_rows": "synchronous"}
-"""What is compared with which strategy."""
+"""Each measurement, and the strategy that it is compared with."""
 
 
 def config(batch_sizes: list[int]) -> dict:
@@ -213,7 +213,7 @@ def main() -> None:
     if arguments.without:
         for size in arguments.batch_sizes:
             print(json.dumps(WITHOUT[arguments.without](arguments.data, size)), flush=True)
-        # TensorFlow would wait for the servers that are gone.
+        # TensorFlow would wait for servers that have ended.
         os._exit(0)
     scaling.prepare(arguments.data, arguments.rows)
     described = config(arguments.batch_sizes)
@@ -259,7 +259,7 @@ def times_as_long(rounds: list[dict], sizes: list[int]) -> dict[str, list[float]
 
 
 def measured(folder: Path, name: str) -> dict:
-    """Train anew by a strategy, or without this project."""
+    """Train from the start, by a strategy or without this project."""
     kind, _, size = name.rpartition("_")
     return train_without(folder, kind, int(size)) if kind in WITHOUT else train(folder, name)
 
