@@ -118,7 +118,7 @@ def fitted(order: dict[str, Any], executor: Measured, meters: Meters) -> dict[st
     executor.passes = []
     meters.forget_peaks()
     began = time.perf_counter()
-    fitting.watched(arguments, partial(fitting.fit, arguments, executor=executor), fitting.take_memory)
+    fitting.watched(arguments, partial(fitting.fit, executor=executor), fitting.take_memory)
     seconds = time.perf_counter() - began
     report = json.loads((folder / "fit").read_text())
     told = re.findall(r"fitted in ([\d.]+) s", Path(order["log"]).read_text())

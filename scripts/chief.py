@@ -5,18 +5,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tfglm import command, fitting, tensorflow_setup
-from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Executor
 from tfglm.networks import code
 from tfglm.roles import announce, ending
 from tfglm.roles.announce import Announcement
-from tfglm.roles.progress import Progress
 from tfglm.roles.watched import Watched
 
-Lead = Callable[[argparse.Namespace, Design, Sequence[IngestedFile], Progress, Sequence[Announcement], Watched], None]
-"""Does the work of a command line with the members of the cluster."""
+Lead = Callable[[fitting.Job, Sequence[Announcement], Watched], None]
+"""Does the work of a job with the members of the cluster."""
 
 
 def leading_a_fit(arguments: argparse.Namespace) -> Lead:
@@ -24,23 +21,16 @@ def leading_a_fit(arguments: argparse.Namespace) -> Lead:
     with tensorflow_setup.quiet():
         from tfglm.distribute import multi_worker_mirrored, parameter_server
 
-    def lead(
-        arguments: argparse.Namespace,
-        design: Design,
-        files: Sequence[IngestedFile],
-        progress: Progress,
-        members: Sequence[Announcement],
-        watched: Watched,
-    ) -> None:
+    def lead(job: fitting.Job, members: Sequence[Announcement], watched: Watched) -> None:
         folders = {path.parent for path in arguments.rosters}
         executor: Executor
         if members[0].role == "peer":
             executor = multi_worker_mirrored.connect(members, arguments.rosters[0], watched)
         else:
             watched.over(members)
-            progress.workers_alive = watched.workers_alive
+            job.progress.workers_alive = watched.workers_alive
             executor = parameter_server.connect(members, folders, arguments.patience, watched.waiting)
-        fitting.fit(arguments, design, files, progress, executor)
+        fitting.fit(job, executor)
         for folder in folders:
             Designs.beside(folder).remove()
 
@@ -70,11 +60,11 @@ def main(arguments: argparse.Namespace) -> None:
     )
     lead = LEADING[arguments.work](arguments)
 
-    def with_members(design: Design, files: Sequence[IngestedFile], progress: Progress) -> None:
-        progress.update(state="waiting for the cluster")
+    def with_members(job: fitting.Job) -> None:
+        job.progress.update(state="waiting for the cluster")
         members = announce.gather(arguments.rosters, arguments.patience, command.log)
         command.log(f"listening: {', '.join(member.name for member in members)}")
-        lead(arguments, design, files, progress, members, watched)
+        lead(job, members, watched)
 
     fitting.watched(arguments, with_members, fitting.take_memory if arguments.work == "fit" else None)
 

@@ -19,7 +19,7 @@ def prepare() -> None:
 def fit(arguments: argparse.Namespace) -> fitting.Work:
     """How to fit a regression."""
     tensorflow_setup.import_parts()
-    return partial(fitting.fit, arguments, executor=LocalExecutor())
+    return partial(fitting.fit, executor=LocalExecutor())
 
 
 def network(arguments: argparse.Namespace) -> fitting.Work:
@@ -27,7 +27,7 @@ def network(arguments: argparse.Namespace) -> fitting.Work:
     arguments.settings = code.read(arguments)
     with tensorflow_setup.quiet(gpus=arguments.settings.gpus > 0):
         from tfglm.networks import job
-    return partial(job.train_here, arguments)
+    return job.train_here
 
 
 WORK = {"fit": fit, "network": network}

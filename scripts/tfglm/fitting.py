@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import tfglm
@@ -22,8 +23,19 @@ from tfglm.roles import curves
 from tfglm.roles.progress import Progress
 from tfglm.solvers.run import Reporter, Run
 
-Work = Callable[[Design, Sequence[IngestedFile], Progress], None]
-"""Fits a design to files, and writes what it says."""
+
+@dataclass(frozen=True)
+class Job:
+    """A job that fits a model: its command line, the design, the files with the rows, and the progress that it reports."""
+
+    arguments: argparse.Namespace
+    design: Design
+    files: Sequence[IngestedFile]
+    progress: Progress
+
+
+Work = Callable[[Job], None]
+"""Fits a model, and writes what it says."""
 
 SECTIONS: dict[str, type[Section]] = {"fit": SolverConfig, "network": TrainingConfig}
 """The kinds of work, and what their settings are."""
@@ -65,8 +77,8 @@ def parsed(parser: argparse.ArgumentParser, line: Sequence[str] | None = None) -
 
 
 def watched(arguments: argparse.Namespace, work: Work, meanwhile: Callable[[Design], object] | None = None) -> None:
-    """Do the work of a command line with its design and its files; the file of its progress says how far it is, or why it failed.
-    `meanwhile` runs in a thread while the work begins.
+    """Do the work of a command line; the file of its progress says how far it is, or why it failed. `meanwhile` runs in a
+    thread while the work begins.
 
     Raises UserError if the design was made for other shards, and what `work` raises.
     """
@@ -78,7 +90,7 @@ def watched(arguments: argparse.Namespace, work: Work, meanwhile: Callable[[Desi
             raise digests.changed(arguments.design, "it was made for other shards", delete=arguments.design)
         if meanwhile:
             threading.Thread(target=meanwhile, args=(design,), daemon=True).start()
-        work(design, files, progress)
+        work(Job(arguments, design, files, progress))
     except Exception as error:
         progress.update(state="failed", reason=str(error))
         raise
@@ -98,14 +110,8 @@ def take_memory(design: Design) -> None:
     tensorflow_setup.touch(min(6 * 8 * (design.reported_size - eliminated) * design.reported_size, MOST_TOUCHED))
 
 
-def fit(
-    arguments: argparse.Namespace,
-    design: Design,
-    files: Sequence[IngestedFile],
-    progress: Progress,
-    executor: Executor,
-) -> None:
-    """Fit the model of a command line with an executor, and write what it says. Raises what a solver or the executor raises."""
+def fit(job: Job, executor: Executor) -> None:
+    """Fit the model of a job with an executor, and write what it says. Raises what a solver or the executor raises."""
     from tfglm import checkpoint, resume
     from tfglm.engine import collapsed
     from tfglm.engine.passes import rows_in
@@ -113,8 +119,9 @@ def fit(
     from tfglm.results.estimates import aliased_by_default, separated_by_default
     from tfglm.solvers.fit import fit as fit_design
 
+    arguments, design, progress = job.arguments, job.design, job.progress
     progress.fitting()
-    rows = workload = Workload(design, files, "train")
+    rows = workload = Workload(design, job.files, "train")
     of_collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
     if of_collapsed:
         workload = collapsed.over(of_collapsed, rows)
@@ -128,7 +135,7 @@ def fit(
     fitted = fit_design(
         workload,
         Run(resume.ResumingExecutor(executor, journal, passed), arguments.settings, history.reporter()),
-        held_out=Workload(design, files, "evaluate"),
+        held_out=Workload(design, job.files, "evaluate"),
         rows_of_errors=rows if collapsed.lacks_clusters(workload, rows) else None,
     )
     command.log(f"fitted in {history.seconds():.3f} s")
@@ -137,7 +144,7 @@ def fit(
     content |= {"separated_across_terms": separated_by_default(design, fitted)}
     content |= {"collapsed": collapsed.account(of_collapsed)} if of_collapsed else {}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
-    content |= {"provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
+    content |= {"provenance": provenance.of(job.files, json.loads(arguments.config), tfglm.ENGINE)}
     digests.write_json(arguments.fit, content, indent=2)
     history.write(arguments.history, arguments.fit)
     journal.remove()

@@ -4,7 +4,7 @@ import argparse
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +23,10 @@ import write_tables
 from pools import fit_files, ingest_frame, write_fit
 from tfglm import digests, fitting, provenance
 from tfglm.config import DesignConfig, LevelsConfig, ResultsConfig
-from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.roles.progress import Progress
 
 pytestmark = pytest.mark.drill
 
@@ -121,9 +119,9 @@ class Run:
     def gradient(self, out: Path) -> None:
         """What the workers sum of the training rows."""
 
-        def work(design: Design, files: Sequence[IngestedFile], _: Progress) -> None:
-            workload = Workload(design, files, "train")
-            actual = workload.sum(LocalExecutor(), "gradient", design.by_term(np.full(design.size, 0.1)))
+        def work(job: fitting.Job) -> None:
+            workload = Workload(job.design, job.files, "train")
+            actual = workload.sum(LocalExecutor(), "gradient", job.design.by_term(np.full(job.design.size, 0.1)))
             (out / "sums").write_bytes(b"".join(np.ascontiguousarray(each).tobytes() for each in actual.values()))
 
         fitting.watched(self._arguments(progress=self.folder / "progress.json"), work)

@@ -1,6 +1,5 @@
 """The training of a network by several processes: with peers, which take each step together, or on parameter servers."""
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,53 +8,39 @@ import tensorflow as tf
 
 from tfglm import command
 from tfglm.config import TrainingConfig
-from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design
 from tfglm.distribute import strategies
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.servers import Servers
 from tfglm.distribute.tasks import Document, Task
 from tfglm.errors import UserError
-from tfglm.networks import job, served
+from tfglm.fitting import Job
+from tfglm.networks import served
 from tfglm.networks.asynchronous import AsynchronousTraining
+from tfglm.networks.job import train as train_job
 from tfglm.networks.rows import Units
 from tfglm.networks.sources import Sources
 from tfglm.networks.synchronous import SynchronousTraining
 from tfglm.networks.training import ChiefHooks, Training
 from tfglm.roles import announce, ending, peers
 from tfglm.roles.announce import Announcement
-from tfglm.roles.progress import Progress
 from tfglm.roles.watched import Watched
 
 
-def train(
-    arguments: argparse.Namespace,
-    design: Design,
-    files: Sequence[IngestedFile],
-    progress: Progress,
-    members: Sequence[Announcement],
-    watched: Watched,
-) -> None:
-    """Train the network of a command line with the announced members of a cluster.
+def train(job: Job, members: Sequence[Announcement], watched: Watched) -> None:
+    """Train the network of a job with the announced members of a cluster.
 
     Raises UserError as the training does, and if a member is lost that it cannot continue without.
     """
-    with_peers = arguments.settings.strategy == "multi_worker_mirrored"
-    (train_with_peers if with_peers else train_on_servers)(arguments, design, files, progress, members, watched)
+    with_peers = job.arguments.settings.strategy == "multi_worker_mirrored"
+    (train_with_peers if with_peers else train_on_servers)(job, members, watched)
 
 
-def train_with_peers(
-    arguments: argparse.Namespace,
-    design: Design,
-    files: Sequence[IngestedFile],
-    progress: Progress,
-    members: Sequence[Announcement],
-    watched: Watched,
-) -> None:
-    """Train the network of a command line together with the announced peers.
+def train_with_peers(job: Job, members: Sequence[Announcement], watched: Watched) -> None:
+    """Train the network of a job together with the announced peers.
 
     Raises UserError as the training does, and if a peer is lost: the others cannot continue without it.
     """
+    arguments = job.arguments
     port = peers.Port()
     addresses = announce.addresses(members, "peer")
     addresses.insert(0, f"{peers.own_address_towards(addresses)}:{port.number}")
@@ -68,17 +53,17 @@ def train_with_peers(
         watched.over(members)
         port.release()
         with watched.waiting():
-            strategy = peer_strategy(settings, addresses, 0, design.model)
+            strategy = peer_strategy(settings, addresses, 0, job.design.model)
         ending.end_on_signals()
         return Training(units, held_out, settings, strategy, folder, chief)
 
     try:
-        job.train(arguments, design, files, progress, start, watched.waiting)
+        train_job(job, start, watched.waiting)
     except tf.errors.OpError as error:
         command.log(f"TensorFlow says: {error.message}")
         whom = "; ".join(member.place for member in members)
         raise UserError(
-            f"networks.{design.model}: training cannot continue without all its peers ({whom}). Their logs may have "
+            f"networks.{job.design.model}: training cannot continue without all its peers ({whom}). Their logs may have "
             "the reason; repeat the command to continue from the last checkpoint"
         ) from error
 
@@ -103,20 +88,14 @@ def follow(order: peers.Order, index: int, port: peers.Port) -> None:
     Training(units, held_out, settings, strategy, Path(order.options["journal"]), None).run()
 
 
-def train_on_servers(
-    arguments: argparse.Namespace,
-    design: Design,
-    files: Sequence[IngestedFile],
-    progress: Progress,
-    members: Sequence[Announcement],
-    watched: Watched,
-) -> None:
-    """Train the network of a command line on the ps and by the workers that have announced themselves.
+def train_on_servers(job: Job, members: Sequence[Announcement], watched: Watched) -> None:
+    """Train the network of a job on the ps and by the workers that have announced themselves.
 
     Raises UserError as the training does, and if a ps is lost.
     """
+    arguments = job.arguments
     watched.over(members)
-    progress.workers_alive = watched.workers_alive
+    job.progress.workers_alive = watched.workers_alive
     folders = {path.parent for path in arguments.rosters}
     settings: TrainingConfig = arguments.settings
     sources = Sources.of(vars(arguments))
@@ -128,7 +107,8 @@ def train_on_servers(
         servers = Servers(members, arguments.patience, watched.waiting, resumes)
         if servers.gpus != settings.gpus:
             raise UserError(
-                f"networks.{design.model}.gpus: each worker asks for {settings.gpus}, and TensorFlow finds {servers.gpus} there\n"
+                f"networks.{job.design.model}.gpus: each worker asks for {settings.gpus}, and TensorFlow finds {servers.gpus} "
+                "there\n"
                 "  a GPU needs its driver and the libraries of `pip install tensorflow[and-cuda]`"
             )
         for of_workers in folders:
@@ -137,6 +117,6 @@ def train_on_servers(
             return SynchronousTraining(units, held_out, settings, servers, sources, folder, chief)
         return AsynchronousTraining(units, held_out, settings, servers, task, folder, chief)
 
-    job.train(arguments, design, files, progress, start, watched.waiting)
+    train_job(job, start, watched.waiting)
     for of_workers in folders:
         Designs.beside(of_workers).remove()

@@ -1,9 +1,8 @@
 """The training of a network as a job does it: the files that it reads and writes."""
 
-import argparse
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,51 +13,41 @@ import tensorflow as tf
 import tfglm
 from tfglm import command, digests, fitting, provenance
 from tfglm.config import LayersConfig, TrainingConfig
-from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design
 from tfglm.distribute import strategies
+from tfglm.fitting import Job
 from tfglm.networks import predict, stored, tensorboard
 from tfglm.networks.on_tpu import TrainingOnTPU
 from tfglm.networks.rows import Units
 from tfglm.networks.sources import Sources
 from tfglm.networks.summary import summary_of
 from tfglm.networks.training import ChiefHooks, Training
-from tfglm.roles.progress import Progress
 
 Start = Callable[[Units, Units, Path, ChiefHooks], Training]
 """Makes the training of these rows, with the held-out rows and the folder of its checkpoints, before any TensorFlow
 operation."""
 
 
-def train_here(
-    arguments: argparse.Namespace, design: Design, files: Sequence[IngestedFile], progress: Progress
-) -> None:
-    """Train the network of a command line in this process. Raises UserError as `train` does."""
-    settings: TrainingConfig = arguments.settings
+def train_here(job: Job) -> None:
+    """Train the network of a job in this process. Raises UserError as `train` does."""
+    settings: TrainingConfig = job.arguments.settings
 
     def start(units: Units, held_out: Units, folder: Path, chief: ChiefHooks) -> Training:
-        where = f"networks.{design.model}"
+        where = f"networks.{job.design.model}"
         if settings.strategy == "tpu":
             return TrainingOnTPU(units, held_out, settings, strategies.tpu_strategy(where), folder, chief)
         strategy = strategies.one_process_strategy(settings.strategy, settings.gpus, settings.devices, where)
         return Training(units, held_out, settings, strategy, folder, chief)
 
-    train(arguments, design, files, progress, start)
+    train(job, start)
 
 
 @tf.autograph.experimental.do_not_convert
-def train(
-    arguments: argparse.Namespace,
-    design: Design,
-    files: Sequence[IngestedFile],
-    progress: Progress,
-    start: Start,
-    waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> None:
-    """Train the network of a command line, and write what it says.
+def train(job: Job, start: Start, waiting: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    """Train the network of a job, and write what it says.
 
     `waiting` is entered while this process waits for others. Raises UserError as `start` and the training do.
     """
+    arguments, design, progress = job.arguments, job.design, job.progress
     settings: TrainingConfig = arguments.settings
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     training_units, held_out = Sources.of(vars(arguments)).units("train", "evaluate")
@@ -84,7 +73,7 @@ def train(
         of_classes["classes"] = design.classes.levels
         if len(held_out):
             of_classes["held_out_accuracy"] = predict.means(held_out, trained.network)["accuracy"]
-    tensorboard.show_embeddings(history.curves, design, trained.network, files)
+    tensorboard.show_embeddings(history.curves, design, trained.network, job.files)
     stored.save(trained.network, settings, arguments.checkpoint)
     layers = settings.model_dump(include=set(LayersConfig.model_fields))
     content: dict[str, Any] = {
@@ -102,7 +91,7 @@ def train(
         **({"offset": digests.sha256(arguments.offset[-1])} if arguments.offset else {}),
         "warnings": design.warnings,
         **provenance.identity(arguments.design, arguments.checkpoint),
-        "provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE),
+        "provenance": provenance.of(job.files, json.loads(arguments.config), tfglm.ENGINE),
     }
     content["provenance"]["versions"]["keras"] = keras.__version__
     digests.write_json(arguments.fit, content, indent=2)
