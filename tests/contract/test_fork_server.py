@@ -15,6 +15,7 @@ import pytest
 
 from processes import ENVIRONMENT, SCRIPTS, alive, wait_until
 from tfglm import tensorflow_setup
+from tfglm.roles import fork_server
 
 PARENT = """
 import os, subprocess, sys
@@ -117,13 +118,22 @@ def test_no_import_of_a_job_starts_a_thread():
     assert {"build_design.py", "fit.py", "ingest.py", "write_tables.py"} <= set(names)
     environment = tensorflow_setup.environment(ENVIRONMENT) | {"PYTHONPATH": str(SCRIPTS)}
     done = subprocess.run([sys.executable, "-c", IMPORT, *names], env=environment, capture_output=True, text=True)
-    assert done.stdout == "True\n", done.stdout + done.stderr
+    assert done.stdout == "True\n" and "not prepared" not in done.stderr, done.stdout + done.stderr
 
 
 def test_an_error_of_an_import_is_one_of_the_job(scripts, parent):
     done = subprocess.run(line(scripts, "broken.py"), env=parent[1], capture_output=True, text=True)
     assert done.returncode == 1 and "ModuleNotFoundError: No module named 'no_such_module'" in done.stderr
     assert subprocess.run(line(scripts, "tell.py", "0"), env=parent[1], capture_output=True).returncode == 0
+
+
+def test_a_script_that_cannot_be_prepared_is_named(scripts, monkeypatch, capfd):
+    monkeypatch.syspath_prepend(scripts)
+    fork_server.prepare("broken.py", wholly=True)
+    told = (
+        "broken.py: not prepared, so its jobs take longer: ModuleNotFoundError(\"No module named 'no_such_module'\")\n"
+    )
+    assert capfd.readouterr().err == told
 
 
 def waiting(scripts: Path, environment: dict[str, str]) -> tuple[subprocess.Popen, int]:

@@ -236,13 +236,18 @@ def answer(command: socket.socket, code: int | None) -> None:
 
 
 def prepare(script: str, wholly: bool = False) -> None:
-    """Import what a script imports, and `wholly` call its `prepare`. If that fails, so does the job, and reports it."""
-    with contextlib.suppress(BaseException):
+    """Import what a script imports, and `wholly` call its `prepare`. If the import fails, so does the job, and reports it. If
+    `prepare` fails, jobs only become slower, so this reports it."""
+    try:
         module = importlib.import_module(script.removesuffix(".py"))
         if wholly and hasattr(module, "prepare"):
             module.prepare()
         if "tfglm.loops" in sys.modules:
             sys.modules["tfglm.loops"].set_up()
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # nobody reads it
+            if wholly:
+                print(f"{script}: not prepared, so its jobs take longer: {error!r}", file=sys.stderr, flush=True)
 
 
 def fork() -> int | None:
