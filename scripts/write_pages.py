@@ -56,7 +56,8 @@ def columns_page(arguments: argparse.Namespace, account: dict) -> str:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     data = [file.manifest.digest for file in files]
     dictionary = Dictionary.load(arguments.dictionary, data, arguments.manifests[0])
-    return table_one.page(account, dictionary, files, arguments.responses, Words.from_json(arguments.words))
+    words = Words.from_json(arguments.words)
+    return table_one.page(account, dictionary, files, arguments.responses, words, arguments.reading)
 
 
 def write(files: Sequence[Path], draw: Callable[[Sequence[Path]], None], page: Callable[[Path], str] | None) -> None:
@@ -117,6 +118,7 @@ if __name__ == "__main__":
     of_rows.add_argument("--manifests", type=Path, nargs="*", default=[], help="one of each ingested file, in order")
     of_rows.add_argument("--responses", nargs="*", default=[], help="those of the models, the most important one first")
     options.add_words(of_rows)
+    of_rows.add_argument("--reading", default="", help="which texts are missing values, in words")
     of_diagnostics = kinds.add_parser(
         "diagnostics", help="the residuals of training rows, and the most influential rows"
     )

@@ -52,6 +52,9 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("--response", default="", metavar="COLUMN", help="the column to explain; else a guess")
     init.add_argument("--formula", default="", help="the formula of the regression; else a proposal")
     init.add_argument("--output", default="", metavar="CONFIG", help="the config to write; else config/<file>.yaml")
+    init.add_argument(
+        "--header", default="", metavar="NAMES", help="the names of the columns of a file without a line of names"
+    )
     run = add("run", "Fit the models of a config, and write their tables and pages")
     report = add("report", "Do the same, and put all tables and pictures into one file, report.html beside them")
     for command in (run, report):
@@ -195,7 +198,7 @@ def do(words: Sequence[str]) -> int:
         return 0
     check_folder()
     if arguments.command == "init":
-        asked = [f"--{key}={getattr(arguments, key)}" for key in ("csv", "response", "formula", "output")]
+        asked = [f"--{key}={getattr(arguments, key)}" for key in ("csv", "response", "formula", "output", "header")]
         script = str(CHECKOUT / "scripts" / "init.py")
         return subprocess.run([sys.executable, script, *asked, "--caller=tfglm", f"--log={LOG_OF_INIT}"]).returncode
     config = config_to_run(arguments.config, arguments.command)

@@ -1,6 +1,8 @@
 """Files that other programs write: each is read, by `init` and by ingest, or refused with what to do."""
 
 import gzip
+import re
+import shlex
 import shutil
 import zipfile
 from datetime import date, datetime, timedelta
@@ -17,6 +19,7 @@ import yaml
 from pyarrow import parquet
 
 from flights import content
+from tfglm import console
 from tfglm.config import (
     Config,
     Layout,
@@ -27,7 +30,7 @@ from tfglm.config import (
     load_layout,
     words_of_columns,
 )
-from tfglm.data import foreign, workbooks
+from tfglm.data import csv_lines, foreign, workbooks
 from tfglm.data.dictionary import merge
 from tfglm.data.foreign import Spool
 from tfglm.data.ingest import ingest
@@ -729,3 +732,74 @@ def test_a_sheet_without_names_is_read():
     write_workbook("bare.xlsx", ("People", rows))
     config, layout, file, _ = surveyed("bare.xlsx")
     assert (formula(config), layout.header, file.manifest.read) == ("V3 ~ V1 + V2", False, ROWS)
+
+
+# Blanks around fields -----------------------------------------------------------------------------------------------------
+
+PEOPLE = {"columns": {"age": "integer", "name": "string", "wage": "number"}, "missing": ["", "?"]}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_blanks_around_fields_do_not_count_and_those_in_quotes_stay(end):
+    """As with `strip.white` in R: also before quotes, and for marks of missing values. Other layouts keep them."""
+    keys = {"columns": ["age", "name", "wage"]}
+    clean = 'age,name,wage\n31,ann,5\n32,"b, c ",6\n33,?,7\n34,"d ""e""",8\n'
+    padded = 'age, name ,"wage"\n 31 ,\tann  , 5\n32, "b, c " ,6 \n33 , ?,7\n34,  "d ""e""", 8\n  '.replace("\n", end)
+    expected = shards_of(clean, PEOPLE, **keys)
+    assert shards_of(padded, PEOPLE | {"strip_blanks": True}, **keys) == expected
+    assert shards_of(clean.replace("ann", " ann"), PEOPLE, **keys) != expected
+
+
+def test_blocks_and_single_lines_lose_the_same_blanks():
+    random = np.random.default_rng(4)
+    lines = ["".join(random.choice(list(' \t,";ax'), random.integers(1, 14))).encode() for _ in range(3000)]
+    for separator in (b",", b"\t"):
+        regular = [line for line in lines if csv_lines.fields_of(line, separator, True) is not None]
+        without = bytes(csv_lines.without_blanks(memoryview(b"\n".join(regular)), separator)).split(b"\n")
+        for before, line in zip(regular, without, strict=True):
+            assert csv_lines.fields_of(line, separator) == csv_lines.fields_of(before, separator, True), before
+
+
+def census(file: str) -> None:
+    """A file as that of the census income: no header, blanks behind commas, ` ?` for a missing text, a blank last line."""
+    random = np.random.default_rng(3)
+    age, work = random.integers(17, 90, ROWS), random.choice(["Private", "State-gov", "?"], ROWS, p=[0.5, 0.4, 0.1])
+    rich = random.random(ROWS) < 1 / (1 + np.exp(3 - 0.05 * age))
+    rows = zip(age, work, np.where(rich, ">50K", "<=50K"), strict=True)
+    Path(file).write_text("\n".join(", ".join(map(str, row)) for row in rows) + "\n\n")
+
+
+def test_a_file_padded_with_blanks_and_without_a_header_is_read_as_its_values_say():
+    census("adult.data")
+    config, layout, _, said = surveyed("adult.data")
+    assert layout.strip_blanks and layout.header is False and "?" in layout.missing
+    assert "  blanks around values are removed, except in quotes" in said and "  read as missing: ?" in said
+    (lacking,) = re.findall("V2 +text +([0-9]+)  2 different", said)
+    assert int(lacking) == Path("adult.data").read_text().count("?")
+    assert formula(config) == "V3_over_50k ~ V1 + V2" and config.data.derive == {"V3_over_50k": "V3 = '>50K'"}
+
+
+def test_names_for_a_file_without_a_header_are_taken_and_come_again_in_the_commands():
+    census("adult.data")
+    said: list[str] = []
+    path = init("adult.data", Path("config"), said.append, Request(header="age, work, income"), "tfglm")
+    config = load(yaml.safe_load(path.read_text()), str(path))
+    assert formula(config) == "income_over_50k ~ age + work"
+    (command,) = re.findall(r"tfglm init (.*--response=age.*)", "\n".join(said))
+    asked = console.parser().parse_args(["init", *shlex.split(command)])
+    assert (asked.csv, asked.header, asked.response) == ("adult.data", "age, work, income", "age")
+    init("adult.data", Path("other"), said.append, Request(asked.response, header=asked.header))
+    for wrong, message in {
+        "age,,income": "header: `age,,income` must be true, false, or a different name for each column",
+        "age,work": "its first row has 3 fields, and `header` of the layout names 2 columns",
+    }.items():
+        assert message in refusal(init, "adult.data", Path("bad"), said.append, Request(header=wrong))
+    people().write_parquet("p.parquet")
+    assert "leave header out" in refusal(init, "p.parquet", Path("bad"), said.append, Request(header="false"))
+
+
+def test_numbers_as_names_of_columns_are_taken_if_asked_for():
+    people().rename({"age": "1.5", "wage": "2.5"}).write_csv("p.csv")
+    said: list[str] = []
+    init("p.csv", Path("config"), said.append, Request(header="true"))
+    assert any("All 400 rows" in line for line in said)

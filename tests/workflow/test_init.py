@@ -101,7 +101,7 @@ def test_response_formula_and_output_are_keys_and_no_other_key_is(tmp_path):
     line = ["init", "--config", "csv=clinic.csv"]
     done = snakemake(tmp_path, *line, "respnse=Weight")
     assert done.returncode == 1
-    assert "`init` has no key `respnse`; its keys are csv, response, formula, output" in done.stdout
+    assert "`init` has no key `respnse`; its keys are csv, response, formula, output, header" in done.stdout
     assert "`init` needs a text for formula" in snakemake(tmp_path, *line, "formula=").stdout
     printed = succeed(tmp_path, *line, "formula=Weight ~ Age_years + Ward", "output=first/weight of all.yaml")
     assert "--configfile 'first/weight of all.yaml'" in printed

@@ -29,6 +29,7 @@ from tfglm.config import (
     expand_files,
     fetched,
     folder_of_results,
+    how_values_are_read,
     in_file,
     load,
     load_layouts,

@@ -194,6 +194,7 @@ rule write_rows:
         colour=literal(CONFIG.pictures.colour),
         responses=literal(list(dict.fromkeys(CONFIG.all_models[name].response for name in MODELS))),
         words=literal(WORDS),
+        reading=literal(how_values_are_read(LAYOUTS.values())),
     message:
         "Accounting for the rows, and describing the columns"
     shell:
@@ -205,6 +206,7 @@ rule write_rows:
         " --manifests {input.manifests}"
         " --responses {params.responses:q}"
         " --words {params.words:q}"
+        " --reading {params.reading:q}"
         " --colour {params.colour:q}"
         " --files {output}"
 

@@ -89,6 +89,7 @@ class Dialect:
     comment: str = ""
     header: bool | tuple[str, ...] = True
     sheet: str = ""
+    strip_blanks: bool = False
 
     @property
     def separator_bytes(self) -> bytes:
@@ -121,6 +122,11 @@ class Layout(Section):
     )
     comment: Annotated[Text, Field(max_length=10)] | None = Field(
         default=None, description="What lines above the header begin with that are skipped, such as `#`."
+    )
+    strip_blanks: bool = Field(
+        default=False,
+        description="Whether to remove blanks and tabs around the fields of a line, as `strip.white` in R does: ` ?` is `?` "
+        "then, in all columns and before values are compared with `missing`. Text in quotes keeps its blanks.",
     )
     decimal: Literal[".", ","] = Field(
         default=".",
@@ -182,7 +188,7 @@ class Layout(Section):
     @property
     def dialect(self) -> Dialect:
         header = self.header if isinstance(self.header, bool) else tuple(self.header)
-        return Dialect(self.separator, self.encoding, self.comment or "", header, self.sheet or "")
+        return Dialect(self.separator, self.encoding, self.comment or "", header, self.sheet or "", self.strip_blanks)
 
     @property
     def separator_bytes(self) -> bytes:
@@ -195,7 +201,7 @@ class Layout(Section):
         Keys of later versions are left out at their default. Otherwise files from earlier versions would be ingested again.
         """
         left_out: dict[str, Any] = dict.fromkeys(("description", "after_departure", "describe"), True)
-        later = ("separator", "decimal", "header", "comment", "sheet")
+        later = ("separator", "decimal", "header", "comment", "sheet", "strip_blanks")
         left_out |= {name: True for name in later if getattr(self, name) == type(self).model_fields[name].default}
         return self.model_dump(exclude=left_out | {"columns": {"__all__": set(ColumnWords.model_fields)}})
 
@@ -296,6 +302,18 @@ def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> di
             without = {each for each in ("coordinates", "label") if getattr(of_layouts[0], each) is None}
             words[name] = of_layouts[0].model_dump(exclude=without)
     return words
+
+
+def how_values_are_read(layouts: Iterable[Layout]) -> str:
+    """Say which texts are missing values, and whether blanks around values are removed; nothing if layouts differ."""
+    ways = {(tuple(layout.missing), layout.strip_blanks) for layout in layouts}
+    if len(ways) != 1:
+        return ""
+    ((missing, strip_blanks),) = ways
+    written = [f'"{text}"' for text in missing if text]
+    marks = [*(["empty"] if "" in missing else []), *([f"written {', '.join(written)}"] if written else [])]
+    said = [f"Missing values are {' or '.join(marks)}."] if marks else []
+    return " ".join(said + ["Blanks around values are removed, except in quotes."] * strip_blanks)
 
 
 def coordinate_files(words: Mapping[str, Mapping]) -> dict[str, str]:

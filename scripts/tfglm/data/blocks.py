@@ -116,6 +116,8 @@ def csv_blocks(
             row, first = header.removeprefix(codecs.BOM_UTF8), first - 1
         buffers = buffers or Buffers()
         for lines in whole_lines(stream, path, block_bytes, fields, dialect.separator_bytes, checksum, buffers, row):
+            if dialect.strip_blanks:
+                lines = csv_lines.without_blanks(lines, dialect.separator_bytes)
             yield InputBlock(lines, first if numbered else 0)
             first += csv_lines.count_of_lines(np.frombuffer(lines, np.uint8)) if numbered else 0
 

@@ -7,6 +7,8 @@
   behind the closing quote is appended; elsewhere a quote is an ordinary character.
 - A quoted field ends in its line. A line that does not close a quote is unreadable: it may have been cut, and its text
   would absorb the next line. If the following lines complete a regular record, they are unreadable too.
+- With `strip_blanks` in the layout, blanks and tabs around fields do not count: a field without quotes has none at its ends, and
+  a quote behind them opens quoted text, whose own blanks stay. A line of nothing else is no row.
 - Each row has as many fields as the header, which is the first line that is not blank, and no comment if the layout has some.
   A file without a header begins with a row.
 """
@@ -20,6 +22,8 @@ from typing import IO
 import numpy as np
 
 NEWLINE, RETURN = 10, 13
+
+BLANKS = b" \t"
 
 MOST_SPANNED = 1000
 MOST_SPANNED_BYTES = 1 << 16
@@ -55,21 +59,33 @@ def header_line(stream: IO[bytes], longest: int = -1, comment: bytes = b"") -> t
     return skipped, line
 
 
+def without_blanks(lines: memoryview, separator: bytes) -> memoryview:
+    """Lines without the blanks around their fields, in the memory of the lines if it can be changed."""
+    from tfglm.data import csv_loops  # numba takes a while, and reading headers must do without it
+
+    lines = memoryview(bytearray(lines)) if lines.readonly else lines
+    return lines[: csv_loops.strip_blanks(np.frombuffer(lines, np.uint8), len(lines), np.uint8(ord(separator)))]
+
+
 @cache
-def field_pattern(separator: bytes) -> re.Pattern[bytes]:
-    """A quoted field and the text behind it, or a bare field."""
+def field_pattern(separator: bytes, around: bytes = b"") -> re.Pattern[bytes]:
+    """A quoted field and the text behind it, or a bare field; `around` are the blanks that may stand before a quote."""
     others = b"[^" + re.escape(separator) + b"]*"
-    return re.compile(rb'"((?:[^"]+|"")*+)"(' + others + rb')|((?!")' + others + b")")
+    before = b"[" + around + b"]*+" if around else b""
+    return re.compile(before + rb'(?:"((?:[^"]+|"")*+)"(' + others + rb')|((?!")' + others + b"))")
 
 
-def fields_of(line: bytes, separator: bytes) -> list[bytes] | None:
+def fields_of(line: bytes, separator: bytes, strip_blanks: bool = False) -> list[bytes] | None:
     """The fields of a line without its end; None if a quote is not closed."""
+    around = BLANKS.replace(separator, b"") if strip_blanks else b""
     if b'"' not in line:
-        return line.split(separator)
-    pattern = field_pattern(separator)
+        return [field.strip(around) for field in line.split(separator)] if around else line.split(separator)
+    pattern = field_pattern(separator, around)
     fields, at = [], 0
     while match := pattern.match(line, at):
         quoted, behind, bare = match.groups()
+        if around:
+            behind, bare = (text and text.rstrip(around) for text in (behind, bare))
         fields.append(bare if quoted is None else quoted.replace(b'""', b'"') + behind)
         at = match.end() + 1
         if at > len(line):

@@ -69,7 +69,7 @@ def first_fields(path: Path, line: bytes, dialect: Dialect, number: int) -> list
         raise UserError(
             f"{path}: is not a CSV file of at most {MOST_COLUMNS:,} columns (its {place} has {len(line):,} bytes or more)"
         )
-    fields = csv_lines.fields_of(bare, separator)
+    fields = csv_lines.fields_of(bare, separator, dialect.strip_blanks)
     if fields is None:
         raise UserError(f"{path}: is not a CSV file: its {place} holds a quote that is not closed")
     return fields

@@ -150,7 +150,7 @@ def check_cells(path: Path, sheet: Any) -> None:
 
 
 def text_of(cell: Any) -> str:
-    """The value of a cell as text."""
+    """The value of a cell as text, without blanks around it, as readxl in R has it."""
     value = cell.value
     if value is None:
         return ""
@@ -163,4 +163,4 @@ def text_of(cell: Any) -> str:
         return value.isoformat()
     if isinstance(value, time):
         return f"{value:%H:%M:%S}"
-    return str(value)
+    return str(value).strip()

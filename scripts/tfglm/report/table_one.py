@@ -64,6 +64,7 @@ def page(
     files: Sequence[IngestedFile],
     responses: Sequence[str],
     words: Words,
+    reading: str = "",
     most_rows: int = MOST_SAMPLED,
 ) -> str:
     """Return the page.
@@ -76,6 +77,8 @@ def page(
         The responses of the models; the first one of 0 and 1 is the outcome.
     words
         Labels and units.
+    reading
+        Which texts are missing values, in words.
     most_rows
         Rows of the sample that distributions are computed from.
     """
@@ -101,6 +104,7 @@ def page(
         rows=used,
         sampled=sampled if sampled < used else None,
         outcome=outcome,
+        reading=reading,
         groups=groups_of(events, outcome),
         characteristics=characteristics,
         columns=described,

@@ -33,8 +33,15 @@ MOST_ODD = 0.1
 """Share of the lines that may have another number of fields than the header: they may be damaged."""
 
 
-def dialect_of(path: Path) -> Dialect:
+def dialect_of(path: Path, header_is: bool | tuple[str, ...] | None = None) -> Dialect:
     """How a CSV file is written.
+
+    Parameters
+    ----------
+    path
+        The file.
+    header_is
+        Whether it begins with a line of names, or the names of its columns; None where that is to be found out.
 
     Raises
     ------
@@ -60,9 +67,14 @@ def dialect_of(path: Path) -> Dialect:
             "  tail -n +2 does, and a file begins with a line of names then"
         )
     separator, encoding = "," if kind else separator_of(header, rows), encoding_of(whole)
-    dialect = Dialect(separator, encoding, COMMENT.decode() if comments else "", header=True, sheet=sheet)
+    behind_header = memoryview(whole)[whole.find(header) + len(header) :]
+    padded = len(csv_lines.without_blanks(behind_header, SEPARATORS[separator])) < len(behind_header)
+    dialect = Dialect(separator, encoding, COMMENT.decode() if comments else "", True, sheet, padded)
+    if isinstance(header_is, tuple):
+        return replace(dialect, header=header_is)
     fields = fields_of(header, dialect)
-    if not is_row(fields, [fields_of(row, dialect) for row in rows]):
+    is_names = header_is if header_is is not None else not is_row(fields, [fields_of(row, dialect) for row in rows])
+    if is_names:
         check_row_names(path, header, rows, SEPARATORS[separator])
         return dialect
     # As in `#id,age`, the last comment may name the columns.
@@ -73,7 +85,8 @@ def dialect_of(path: Path) -> Dialect:
 
 def fields_of(line: bytes, dialect: Dialect) -> list[str]:
     """The fields of a line, as text; none if a quote is not closed."""
-    return [field.decode(dialect.encoding) for field in csv_lines.fields_of(line, dialect.separator_bytes) or []]
+    of_line = csv_lines.fields_of(line, dialect.separator_bytes, dialect.strip_blanks) or []
+    return [field.decode(dialect.encoding) for field in of_line]
 
 
 def is_row(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
@@ -106,7 +119,7 @@ def separator_of(header: bytes, rows: Sequence[bytes]) -> Separator:
 
 def size_of(line: bytes, separator: bytes) -> int:
     """The number of fields; 0 if a quote is not closed."""
-    return len(csv_lines.fields_of(line, separator) or [])
+    return len(csv_lines.fields_of(line, separator, strip_blanks=True) or [])
 
 
 def check_row_names(path: Path, header: bytes, rows: Sequence[bytes], separator: bytes) -> None:

@@ -18,12 +18,12 @@ from tfglm.data.header import read_header
 from tfglm.data.images import has_images
 from tfglm.data.layouts import recognised
 from tfglm.data.packages import located
-from tfglm.data.packing import packing
+from tfglm.data.packing import foreign_kind, packing
 from tfglm.data.reader import InputReader
 from tfglm.data.workbooks import sheets_with_values
 from tfglm.design.early import model_problems
 from tfglm.design.formula import parse
-from tfglm.errors import UserError
+from tfglm.errors import UserError, short
 from tfglm.survey.calendar import calendar_of
 from tfglm.survey.columns import ColumnSummary, described, sample
 from tfglm.survey.dialect import dialect_of
@@ -56,11 +56,31 @@ MOST_OTHERS = 3
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks `init` for: a response by its column, a formula, or the path of the config; empty where `init` chooses."""
+    """What a user asks `init` for: a response by its column, a formula, the path of the config, or whether the file has a line
+    of names, or the names of its columns; empty where `init` chooses."""
 
     response: str = ""
     formula: str = ""
     output: str = ""
+    header: str = ""
+
+    def header_is(self, path: Path) -> bool | tuple[str, ...] | None:
+        """Whether the file has a line of names, or the names of its columns; None if nothing is said.
+
+        Raises UserError for names that are missing or there twice, and for a kind of file that always has names.
+        """
+        if not self.header:
+            return None
+        if has_images(path) or packing(path) == "parquet" or foreign_kind(path) not in (None, "workbook"):
+            raise UserError(f"header: {path} has names for its columns; leave header out")
+        if self.header.lower() in ("true", "false"):
+            return self.header.lower() == "true"
+        names = tuple(name.strip() for name in self.header.split(","))
+        if not all(names) or len(set(names)) < len(names):
+            raise UserError(
+                f"header: `{short(self.header)}` must be true, false, or a different name for each column, as in age,sex,income"
+            )
+        return names
 
 
 def init(
@@ -102,13 +122,14 @@ def init(
         raise UserError(f"output: `{config_path}` must end with .yaml, as in config/{name}.yaml")
     layout_path = config_path.with_suffix(".layout.yaml")
     check_free(config_path, layout_path)
-    flights = flights_in(path)
+    header_is = request.header_is(path)
+    flights = flights_in(path) if header_is is None else None
     known = flights.recognition if flights else None
     if known:
         layout_name, layout, header = known.name, known.layout, known.header
     else:
         is_csv = packing(path) != "parquet" and not has_images(path)
-        dialect = dialect_of(path) if is_csv else Dialect()
+        dialect = dialect_of(path, header_is) if is_csv else Dialect()
         header = read_header(path, dialect)
         check_header(path, header)
         layout_name, layout = str(layout_path), own_layout(path, header, dialect)
@@ -126,7 +147,8 @@ def init(
     rows = f"{len(values):,} rows of {source}"
     looked_at = f"all {rows}" if seen.complete else f"the first {rows}"
     say(f"{looked_at[0].upper()}{looked_at[1:]}, layout {layout_name}:")
-    for remark in writing_remarks(layout):
+    how_to_name = f"{'--' if caller == 'tfglm' else ''}header=NAME,NAME,..."
+    for remark in writing_remarks(layout, how_to_name):
         say(f"  {remark}")
     sheets = [sheet for sheet in sheets_with_values(path) if sheet != layout.sheet] if layout.sheet else []
     if sheets:
@@ -179,11 +201,12 @@ def init(
     for other in others:
         asked = other.name if other.name in [question.name for question in questions] else other.source
         output = config_path.with_name(f"{config_path.stem}_{asked}.yaml")
-        pairs = {"csv": source, "response": asked, "output": output}
+        pairs = {"response": asked, "output": output} | ({"header": request.header} if request.header else {})
         if caller == "tfglm":
-            words = f"--response={asked}", f"--output={output}", "--", source
-            command = f"tfglm init {shlex.join(words)}"
+            file = f"./{source}" if source.startswith("-") else source
+            command = f"tfglm init {shlex.join([file, *(f'--{key}={value}' for key, value in pairs.items())])}"
         else:
+            pairs = {"csv": source} | pairs
             command = f"{caller} init --config {shlex.join(f'{key}={value}' for key, value in pairs.items())}"
         say(f"  {asked} ({other.reason}): {command}")
     return config_path

@@ -192,6 +192,7 @@ def layout_of_csv(path: Path, header: Sequence[str], sources: Mapping[str, str],
         header=dialect.header if isinstance(dialect.header, bool) else list(dialect.header),
         comment=dialect.comment or None,
         sheet=dialect.sheet or None,
+        strip_blanks=dialect.strip_blanks,
         columns=strings,
     )
     values = distinct_texts(path, header, as_text)

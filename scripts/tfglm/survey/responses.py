@@ -65,6 +65,8 @@ FEWEST_TOGETHER = 5
 OVERDISPERSED = 1.5
 """Variance of a count that the covariates leave, in units of its mean, above which it is no Poisson count."""
 KINDS = ("two values", "numbers")
+SIGNS = {">=": "from", "<=": "up to", ">": "over", "<": "under"}
+"""Words for what a name cannot hold: `income` = `>50K` is income_over_50k."""
 YES = frozenset(["1", "yes", "y", "true", "t", "positive", "ja", "oui", "si", "sí", "sì", "sim"])
 
 
@@ -269,7 +271,9 @@ def as_response(column: ColumnSummary, rows: pl.DataFrame, reason: str) -> Propo
     event = next(yes, column.greatest if column.is_numeric else by_rows[1])
     literal = f"{event}" if column.is_numeric else "'" + event.replace("'", "''") + "'"
     meaning = column.labels.get(str(event), str(event))
-    name = re.sub(r"\W+", "_", f"{column.name}_{meaning.lower()}", flags=re.ASCII).rstrip("_")
+    for sign, word in SIGNS.items():
+        meaning = meaning.replace(sign, f" {word} ")
+    name = re.sub(r"[\W_]+", "_", f"{column.name}_{meaning.lower()}", flags=re.ASCII).rstrip("_")
     while name in rows.columns:
         name += "_is"
     derive = {name: f"{column.name} = {literal}"}

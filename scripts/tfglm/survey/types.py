@@ -9,11 +9,12 @@ import polars as pl
 from tfglm.config import Layout, LayoutColumn
 from tfglm.data.values import values_of
 
-MARKS = [
-    *("", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "<NA>", "NULL", "null", "None", "none", "#N/A", "?", "-", "--", "."),
-    *(" ", "  ", " ?", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
+CERTAIN_MARKS = [
+    *("", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "<NA>", "NULL", "null", "#N/A", "?"),
+    *("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
 ]
-"""Possible marks of a missing value."""
+MARKS = [*CERTAIN_MARKS, "None", "none", "-", "--", ".", " ", "  ", " ?"]
+"""Possible marks of a missing value; among texts, where `None` may be a value, only the certain ones."""
 
 DAYS = [
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"),
@@ -170,9 +171,11 @@ def read_by(counted: pl.DataFrame, name: str, form: str | None) -> tuple[str, in
 
 
 def missing_marks(columns: Iterable[pl.Series], texts: Iterable[pl.Series]) -> list[str]:
-    """Return which of MARKS occur in columns that are not text, and which blanks in `texts`, where `None` may be a value."""
-    marked = {"", "NA"}
+    """Return which of MARKS occur in columns that are not text, and which of CERTAIN_MARKS and blanks in any, the `texts`."""
+    marked, blanks = {"", "NA"}, set()
     for values in columns:
         marked |= set(values.filter(values.is_in(MARKS)))
-    blanks = {blank for values in texts for blank in values.filter(values.str.strip_chars() == "")}
+    for values in texts:
+        marked |= set(values.filter(values.is_in(CERTAIN_MARKS)))
+        blanks |= set(values.filter(values.str.strip_chars() == ""))
     return [*sorted(marked, key=MARKS.index), *sorted(blanks - marked)]

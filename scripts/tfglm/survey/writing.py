@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from tfglm.config import Layout
+from tfglm.errors import short
 from tfglm.families.multinomial import Multinomial
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import MEANINGS, ColumnSummary
@@ -162,8 +163,8 @@ def remarks_on_errors(proposal: Proposal, calendar: Calendar) -> list[str]:
     return ["Right if rows are independent; cluster(column) if those that share its value are not."]
 
 
-def writing_remarks(layout: Layout) -> list[str]:
-    """Say what is unusual about the format of a file."""
+def writing_remarks(layout: Layout, how_to_name: str) -> list[str]:
+    """Say what is unusual about the format of a file. `how_to_name` columns without names is an argument of the command."""
     remarks = []
     if layout.separator != ",":
         remarks.append(f"columns are separated by {SEPARATORS[layout.separator]}")
@@ -171,15 +172,19 @@ def writing_remarks(layout: Layout) -> list[str]:
         remarks.append("decimals are written with a comma")
     if layout.encoding != "utf-8":
         remarks.append(f"encoding {layout.encoding}")
+    if layout.strip_blanks:
+        remarks.append("blanks around values are removed, except in quotes")
+    if marks := [mark for mark in layout.missing if mark.strip() and mark != "NA"]:
+        remarks.append(f"read as missing: {', '.join(marks)}")
     if layout.comment:
         remarks.append(f"lines above the header that begin with {layout.comment} are skipped")
     if layout.header is False:
         remarks.append(
-            "the first line is a row and names no column, so the columns are called V1, V2 and so on; name them in the "
-            "layout, as in `header: [age, sex]`, and in each `source`"
+            f"the first line is a row and names no column, so the columns are called V1 to V{len(layout.columns)}; to name "
+            f"them, ask again with {how_to_name}"
         )
     elif layout.header is not True:
-        remarks.append("the last comment names the columns")
+        remarks.append(f"the first line is a row; the columns are called {short(', '.join(layout.header))}")
     return remarks
 
 
@@ -215,6 +220,8 @@ def layout_text(
         lines.append(f"separator: {quoted(layout.separator)} # what stands between columns")
     if layout.decimal != ".":
         lines.append(f"decimal: {quoted(layout.decimal)} # what stands before the decimals of a number")
+    if layout.strip_blanks:
+        lines.append("strip_blanks: true # blanks around a value are removed, except in quotes")
     if layout.comment:
         lines.append(f"comment: {quoted(layout.comment)} # lines above the header that begin so are skipped")
     if layout.sheet:
@@ -263,7 +270,7 @@ def quoted(text: str) -> str:
 def account(columns: list[ColumnSummary]) -> list[str]:
     """A line for each column: its type, how many rows lack a value, and its values."""
     shown = columns[:MOST_SHOWN]
-    width = max(len(column.name) for column in shown)
+    width = max(len("column"), *(len(column.name) for column in shown))
     lines = [f"  {'column':{width}}  {'holds':13}  {'missing':>9}  values"]
     for column in shown:
         lines.append(f"  {column.name:{width}}  {MEANINGS[column.kind]:13}  {column.missing:9,}  {values_of(column)}")
