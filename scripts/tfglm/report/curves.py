@@ -1,6 +1,6 @@
-"""Curves of numbers: what their values do, against the value nearest the mean. Surfaces are beside them."""
+"""Curves of numbers and surfaces of two: what their values do, against the values nearest the means."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,20 +9,31 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from tfglm.errors import short
-from tfglm.report.drawing import GREY, MAIN, Panel, grid, halfway, literal, nothing, spread
-from tfglm.report.ratios import scale_of
-from tfglm.report.surfaces import draw_surface, surfaces_of
+from tfglm.report.drawing import GREY, MAIN, Panel, grid, halfway, literal, nothing, spread, two_colours
+from tfglm.report.ratios import Scale, scale_of
 
-POINTED_AT = 40
-"""Places along a curve that say their value."""
+POINTED_AT, POINTED_AT_ALONG = 40, 12
+"""Places along a curve, and along each axis of a surface, that say their value."""
+
+SHADES, LINES = 24, 7
+"""Of a surface: its shades, and contour lines at most."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A term of numbers, of the table of `results.effects`."""
+    """What a term of numbers does, from the table of `results.effects`."""
 
     term: str
     points: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        at = self.points["at"].iloc[0]
+        return literal(short(f"{self.term}, {at}" if at else self.term, 36))
+
+
+class Surface(Curve):
+    """What two numbers do together."""
 
 
 def curves_of(effects: pd.DataFrame) -> list[Curve]:
@@ -31,6 +42,15 @@ def curves_of(effects: pd.DataFrame) -> list[Curve]:
         effects = effects[effects["column_2"] == ""]
     by_term = effects.dropna(subset=["effect"]).fillna({"at": ""}).groupby(["term", "at"], sort=False)
     return [Curve(str(term), points) for (term, _), points in by_term if len(points) > 1]
+
+
+def surfaces_of(effects: pd.DataFrame) -> list[Surface]:
+    """Return the surfaces with estimates."""
+    if "column_2" not in effects:
+        return []
+    points = effects[effects["column_2"] != ""].dropna(subset=["effect"]).fillna({"at": ""})
+    by_term = points.groupby(["term", "column", "column_2"], sort=False)
+    return [Surface(str(term), rows) for (term, _, _), rows in by_term if len(rows) > 1]
 
 
 def effects_plot(effects: pd.DataFrame, title: str, effect: str, ratio: str | None, paths: Iterable[Path]) -> None:
@@ -62,12 +82,59 @@ def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool) -> None:
     reference = points["reference"].iloc[0]
     axes.plot(reference, 0.0, "s", color=GREY, markerfacecolor="white", markersize=4)
     axes.set_xlabel(literal(curve.points["column"].iloc[0]))
-    where = curve.points["at"].iloc[0]
-    axes.set_title(literal(short(f"{curve.term}, {where}" if where else curve.term, 36)))
+    axes.set_title(curve.title)
     every = points.iloc[spread(len(points), POINTED_AT)]
     for (low, high), point in zip(halfway(every["value"].to_numpy(float)), every.to_dict("records"), strict=True):
         told = f"{curve.points['column'].iloc[0]} {point['value']:,.6g}: {scale.written(point['effect'])}"
-        told += f" against {reference:,.6g}"
-        if pd.notna(point["ci_lower"]):
-            told += f" ({scale.written(point['ci_lower'])} to {scale.written(point['ci_upper'])})"
+        told += f" against {reference:,.6g}{interval(point, scale)}"
         panel.tip(axes, (low, high), (scale.low, scale.high), told)
+
+
+def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, label: str) -> None:
+    """A surface as shades with contour lines, with dots where the interval holds no difference. `label` is of the lines."""
+    points = surface.points
+    effect = points["effect"].to_numpy(float)
+    scale = scale_of(effect, np.zeros(0), is_ratio)
+    first, second = (np.unique(points[name].to_numpy(float)) for name in ("value", "value_2"))
+    heights = points.pivot(index="value_2", columns="value", values="effect").to_numpy(float)
+    heights = np.clip(heights, scale.low, scale.high)
+    reach = float(np.abs(heights).max()) or 1.0
+    axes.contourf(first, second, heights, np.linspace(-reach, reach, SHADES + 1), cmap=two_colours())
+    ticks, _ = scale.ticks()
+    levels = [tick for tick in ticks if heights.min() < tick < heights.max()][:LINES]
+    if levels:
+        lines = axes.contour(first, second, heights, levels, colors="black", linewidths=0.6, linestyles="solid")
+        axes.clabel(lines, fontsize=7, fmt={level: scale.written(level) for level in levels})
+    remark = ""
+    if points["ci_lower"].notna().all():
+        lower, upper = (
+            points.pivot(index="value_2", columns="value", values=name).to_numpy(float)
+            for name in ("ci_lower", "ci_upper")
+        )
+        unsure = ((lower <= 0) & (upper >= 0)).astype(float)
+        if unsure.any():
+            dots = axes.contourf(first, second, unsure, [0.5, 1.5], colors="none", hatches=["..."])
+            dots.set(edgecolor="#8a8a8a", linewidth=0)
+            remark = "\ndotted: the interval holds no difference"
+    references = points["reference"].iloc[0], points["reference_2"].iloc[0]
+    axes.plot(*references, "s", color=GREY, markerfacecolor="white", markersize=4)
+    names = [str(points[name].iloc[0]) for name in ("column", "column_2")]
+    axes.set(xlim=(first[0], first[-1]), ylim=(second[0], second[-1]))
+    axes.set_xlabel(literal(names[0]) + remark)
+    axes.set_ylabel(literal(names[1]))
+    axes.set_title(surface.title)
+    by_place = points.set_index(["value", "value_2"])
+    across, along = (values[spread(len(values), POINTED_AT_ALONG)] for values in (first, second))
+    for (left, right), x in zip(halfway(across), across.tolist(), strict=True):
+        for (low, high), y in zip(halfway(along), along.tolist(), strict=True):
+            row = by_place.loc[(x, y)]
+            told = f"{names[0]} {x:,.6g}, {names[1]} {y:,.6g}: {label} {scale.written(row['effect'])}"
+            told += f" against {references[0]:,.6g}, {references[1]:,.6g}{interval(row, scale)}"
+            panel.tip(axes, (left, right), (low, high), told)
+
+
+def interval(point: Mapping, scale: Scale) -> str:
+    """The interval of a point in brackets, if it has one."""
+    if pd.isna(point["ci_lower"]):
+        return ""
+    return f" ({scale.written(point['ci_lower'])} to {scale.written(point['ci_upper'])})"

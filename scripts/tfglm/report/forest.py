@@ -16,11 +16,10 @@ from matplotlib.textpath import text_to_path
 
 from tfglm.errors import short
 from tfglm.report.coefficient_rows import CURVED, Heading, PictureRow, rows_and_scale
-from tfglm.report.curves import Curve, curves_of, draw_curve
+from tfglm.report.curves import Curve, Surface, curves_of, draw_curve, draw_surface, surfaces_of
 from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, nothing
 from tfglm.report.maps import draw_map, maps_of
 from tfglm.report.ratios import Scale
-from tfglm.report.surfaces import Surface, draw_surface, surfaces_of
 from tfglm.report.words import NO_WORDS, Words
 
 ROW, COLUMN_WIDTH, COLUMN_ROWS, COLUMNS_ABREAST = 0.155, 3.4, 56, 3
@@ -38,9 +37,7 @@ ABOVE, BELOW = 0.22, 0.5
 LONGEST_LABEL, LABEL_SIZE = 24, 7.5
 """Letters of a label, and the size of its font in points."""
 
-Shape = Curve | Surface
-
-Item = Heading | PictureRow | Shape
+Item = Heading | PictureRow | Curve
 
 STYLES: dict[str, dict[str, Any]] = {
     "estimate": {"marker": "o", "s": 12, "facecolors": MAIN, "edgecolors": MAIN},
@@ -123,7 +120,7 @@ def width_of(label: str) -> float:
 
 def size(item: Item) -> float:
     """How many rows it takes."""
-    return HEADING_ROWS if isinstance(item, Heading) else CURVE_ROWS if isinstance(item, Shape) else 1
+    return HEADING_ROWS if isinstance(item, Heading) else CURVE_ROWS if isinstance(item, Curve) else 1
 
 
 def columns(items: Sequence[Item]) -> list[list[Item]]:
@@ -156,7 +153,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
     tops = np.cumsum(heights) - heights
     rows = [(item, top + 0.5) for item, top in zip(items, tops, strict=True) if isinstance(item, PictureRow)]
     headings = [(item, top) for item, top in zip(items, tops, strict=True) if isinstance(item, Heading)]
-    end = sum(height for item, height in zip(items, heights, strict=True) if not isinstance(item, Shape))
+    end = sum(height for item, height in zip(items, heights, strict=True) if not isinstance(item, Curve))
     if rows:
         axes = panel.add_axes(margin, ABOVE, panel.width - margin - 0.14, ROW * end)
         axes.set_ylim(end, 0)
@@ -187,7 +184,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
             far = scale.low - (scale.high - scale.low) * -left
             panel.tip(axes, (far, scale.high), (place - 0.5, place + 0.5), row.tip)
     for item, top in zip(items, tops, strict=True):
-        if isinstance(item, Shape):
+        if isinstance(item, Curve):
             above = ABOVE + (BELOW if rows else 0) + ROW * top + 0.3
             axes = panel.add_axes(0.62, above, panel.width - 0.8, ROW * CURVE_ROWS - 0.85)
             effect = label.partition(" (")[0]

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from tfglm.report.curves import curves_of
-from tfglm.report.surfaces import surfaces_of
+from tfglm.report.curves import curves_of, surfaces_of
 from tfglm.report.words import Words
 
 MOST_TURNS = 4
