@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from runs import configure, succeed, write_asa
+from runs import configure_flights, succeed, write_asa
 
 TARGET = "results/flights/models/path/coefficients.csv"
 PASSES = 25
@@ -17,17 +17,11 @@ MODELS = {
 def run(folder: Path) -> None:
     """Fit the path; the other model is only in the config."""
     write_asa(folder, 2006, 20_000)
-
-    def change(config: dict) -> None:
-        config["data"].update(
-            files=["2006.csv"],
-            where={"flown": "cancelled = 0 AND diverted = 0"},
-            split={"train": "day <= 24", "evaluate": "day > 24"},
-            columns=["late", "carrier", "origin", "dest", "month", "dep_hour", "distance"],
-        )
-        formula = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
-        config["models"] = {name: {"formula": formula, "family": "binomial", **keys} for name, keys in MODELS.items()}
-        config["cluster"] = {"ps": 1, "workers": 2, "patience": 120, "stall": 45}
-
-    configure(folder, change)
+    formula = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
+    configure_flights(
+        folder,
+        "late carrier origin dest month dep_hour distance",
+        models={name: {"formula": formula, "family": "binomial", **keys} for name, keys in MODELS.items()},
+        cluster={"ps": 1, "workers": 2, "patience": 120, "stall": 45},
+    )
     succeed(folder, "--", TARGET)

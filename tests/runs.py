@@ -60,6 +60,22 @@ def configure(folder: Path, change=lambda config: None) -> None:
     (folder / "config" / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
 
 
+def configure_flights(folder: Path, columns: str, last_day: int = 24, **sections: dict) -> None:
+    """Write a config for `2006.csv` of `write_asa`: these columns, the days of a month up to the last one to train on, and
+    sections in the place of the default ones."""
+
+    def change(config: dict) -> None:
+        config["data"].update(
+            files=["2006.csv"],
+            where={"flown": "cancelled = 0 AND diverted = 0"},
+            split={"train": f"day <= {last_day}", "evaluate": f"day > {last_day}"},
+            columns=columns.split(),
+        )
+        config.update(sections)
+
+    configure(folder, change)
+
+
 def contents(folder: Path) -> dict[str, str]:
     """A digest of each file below `folder`."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())

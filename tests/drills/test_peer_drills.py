@@ -14,7 +14,7 @@ import yaml
 
 from interruptions import A_MINUTE_OR_SO, ends, fitting, goes_on, pids, running, step, wait_for
 from path_run import PASSES
-from runs import REPOSITORY, configure, processes_in, succeed, write_asa
+from runs import REPOSITORY, configure_flights, processes_in, succeed, write_asa
 
 TARGET = "results/flights/models/ring/fit.json"
 RESULTS = ("fit.json", "checkpoint/network.data-00000-of-00001")
@@ -30,33 +30,21 @@ def trained(tmp_path_factory) -> tuple[Path, list[bytes]]:
     folder = tmp_path_factory.mktemp("ring")
     shutil.copy(REPOSITORY / "config" / "examples" / "residual.py", folder)
     write_asa(folder, 2006, 6_000)
-
-    def change(config: dict) -> None:
-        config["data"].update(
-            files=["2006.csv"],
-            where={"flown": "cancelled = 0 AND diverted = 0"},
-            split={"train": "day <= 24", "evaluate": "day > 24"},
-            columns=["late", "carrier", "dest", "dep_hour"],
-        )
-        config["models"] = {}
-        config["networks"] = {
-            "ring": {
-                "formula": "late ~ carrier + dest + dep_hour",
-                "family": "binomial",
-                "strategy": "multi_worker_mirrored",
-                "workers": 3,
-                # With batch normalisation, whose means continue too.
-                "model": "residual.py:build",
-                "settings": {"units": 8, "blocks": 1, "dimensions": 3, "dropout": 0.1},
-                "batch_size": 100,
-                "epochs": 20,
-                "patience": 20,
-                "checkpoints": {"steps": 40, "seconds": 1000},
-            }
-        }
-        config["cluster"] = {"patience": 120, "stall": 45}
-
-    configure(folder, change)
+    network = {
+        "formula": "late ~ carrier + dest + dep_hour",
+        "family": "binomial",
+        "strategy": "multi_worker_mirrored",
+        "workers": 3,
+        # With batch normalisation, whose means continue too.
+        "model": "residual.py:build",
+        "settings": {"units": 8, "blocks": 1, "dimensions": 3, "dropout": 0.1},
+        "batch_size": 100,
+        "epochs": 20,
+        "patience": 20,
+        "checkpoints": {"steps": 40, "seconds": 1000},
+    }
+    cluster = {"patience": 120, "stall": 45}
+    configure_flights(folder, "late carrier dest dep_hour", models={}, networks={"ring": network}, cluster=cluster)
     succeed(folder, "--", TARGET)
     return folder, results(folder)
 

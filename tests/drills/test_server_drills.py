@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from interruptions import A_MINUTE_OR_SO, ends, pids, running, step, wait_for, workers
-from runs import REPOSITORY, configure, processes_in, read_json, succeed, write_asa
+from runs import REPOSITORY, configure_flights, processes_in, read_json, succeed, write_asa
 
 NETWORK = {
     "formula": "late ~ carrier + dest + dep_hour",
@@ -65,19 +65,8 @@ def trained(tmp_path_factory) -> tuple[Path, dict, list[bytes]]:
     folder = tmp_path_factory.mktemp("served")
     shutil.copy(REPOSITORY / "config" / "examples" / "residual.py", folder)
     write_asa(folder, 2006, 6_000)
-
-    def change(config: dict) -> None:
-        config["data"].update(
-            files=["2006.csv"],
-            where={"flown": "cancelled = 0 AND diverted = 0"},
-            split={"train": "day <= 24", "evaluate": "day > 24"},
-            columns=["late", "carrier", "dest", "dep_hour"],
-        )
-        config["models"] = {}
-        config["networks"] = {"served": OWN, "together": NETWORK | TOGETHER}
-        config["cluster"] = {"patience": 120, "stall": 45}
-
-    configure(folder, change)
+    networks, cluster = {"served": OWN, "together": NETWORK | TOGETHER}, {"patience": 120, "stall": 45}
+    configure_flights(folder, "late carrier dest dep_hour", models={}, networks=networks, cluster=cluster)
     succeed(folder, "--", target("served"), target("together"))
     return folder, fit(folder), together(folder)
 

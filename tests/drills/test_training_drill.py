@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from interruptions import running, step, wait_for
-from runs import REPOSITORY, configure, succeed, write_asa
+from runs import REPOSITORY, configure_flights, succeed, write_asa
 
 TARGET = "results/flights/models/one/fit.json"
 NETWORK = {
@@ -33,17 +33,7 @@ OWN = NETWORK | {
 
 def train_alone(folder: Path, networks: dict) -> None:
     """Write a config with these networks alone."""
-
-    def change(config: dict) -> None:
-        config["data"].update(
-            files=["2006.csv"],
-            where={"flown": "cancelled = 0 AND diverted = 0"},
-            split={"train": "day <= 22", "evaluate": "day > 22"},
-            columns=["late", "carrier", "origin", "dest", "month", "dep_hour", "distance"],
-        )
-        config["models"], config["networks"] = {}, networks
-
-    configure(folder, change)
+    configure_flights(folder, "late carrier origin dest month dep_hour distance", 22, models={}, networks=networks)
 
 
 @pytest.mark.drill

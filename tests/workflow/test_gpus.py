@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runs import REPOSITORY, configure, read_json, succeed, write_asa
+from runs import REPOSITORY, configure_flights, read_json, succeed, write_asa
 
 NETWORK = {"formula": "late ~ carrier + month + distance", "family": "binomial", "hidden": [8], "batch_size": 100}
 
@@ -43,22 +43,15 @@ def several() -> bool:
 @pytest.mark.gpu
 def test_a_network_learns_on_a_gpu_what_it_learns_on_a_processor(tmp_path, several):
     write_asa(tmp_path, 2006, 6000)
-
-    def change(config: dict) -> None:
-        columns = ["late", "carrier", "month", "distance"]
-        config["data"].update(files=["2006.csv"], where={"flown": "cancelled = 0 AND diverted = 0"}, columns=columns)
-        config["data"]["split"] = {"train": "day <= 22", "evaluate": "day > 22"}
-        config["models"], config["cluster"] = {}, {"strategy": "one_device"}
-        served = NETWORK | {"strategy": "parameter_server", "workers": 1, "synchronous": True, "gpus": 1}
-        config["networks"] = {"processor": NETWORK, "gpu": NETWORK | {"gpus": 1}, "served": served}
-        if several:
-            ring = NETWORK | {"strategy": "multi_worker_mirrored", "gpus": 1, "communication": "nccl"}
-            config["networks"] |= {"ring": ring, "async": served | {"workers": 2, "synchronous": False}}
-
-    configure(tmp_path, change)
-    names = ("processor", "gpu", "served", *(("ring", "async") if several else ()))
-    succeed(tmp_path, "--", *(f"results/flights/models/{name}/metrics.json" for name in names))
+    served = NETWORK | {"strategy": "parameter_server", "workers": 1, "synchronous": True, "gpus": 1}
+    networks = {"processor": NETWORK, "gpu": NETWORK | {"gpus": 1}, "served": served}
+    if several:
+        networks["ring"] = NETWORK | {"strategy": "multi_worker_mirrored", "gpus": 1, "communication": "nccl"}
+        networks["async"] = served | {"workers": 2, "synchronous": False}
+    cluster = {"strategy": "one_device"}
+    configure_flights(tmp_path, "late carrier month distance", 22, models={}, networks=networks, cluster=cluster)
+    succeed(tmp_path, "--", *(f"results/flights/models/{name}/metrics.json" for name in networks))
     for file, loss in (("fit.json", "loss"), ("metrics.json", "log_loss")):
-        found = [read_json(tmp_path, "models", name, file)[loss] for name in names]
+        found = [read_json(tmp_path, "models", name, file)[loss] for name in networks]
         assert found[:4] == pytest.approx(found[:1] * len(found[:4]), abs=1e-4)
         assert found == pytest.approx(found[:1] * len(found), abs=0.02)
