@@ -1,16 +1,22 @@
 """Runs of Snakemake on a SLURM that the tests have brought up."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import yaml
 
+import slurm_cluster
 from slurm_cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +31,18 @@ ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("SLURM")},
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
 }
+
+
+@contextlib.contextmanager
+def cluster_for_tests(accounting: bool = False, **options: Any) -> Iterator[Cluster]:
+    """A cluster, if this machine has what one takes; else the tests are skipped, or fail."""
+    if lacking := slurm_cluster.missing(accounting):
+        (pytest.fail if os.environ.get("TFGLM_REQUIRE_SLURM") == "1" else pytest.skip)(lacking)
+    with (
+        tempfile.TemporaryDirectory(prefix="tfglm-slurm-") as folder,
+        slurm_cluster.cluster(Path(folder), environment=ENVIRONMENT, accounting=accounting, **options) as running,
+    ):
+        yield running
 
 
 def checkout(folder: Path, **cluster: int) -> Path:

@@ -4,18 +4,17 @@ The tests bring up a cluster of simulated nodes (slurm_cluster.py). Where that i
 TFGLM_REQUIRE_SLURM=1 makes that a failure.
 """
 
+import contextlib
 import json
-import os
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import slurm_cluster
 from slurm_cluster import Cluster
 from slurm_runs import (
     ENVIRONMENT,
@@ -25,6 +24,7 @@ from slurm_runs import (
     SLURM,
     TABLE,
     checkout,
+    cluster_for_tests,
     configure,
     finish,
     left_behind,
@@ -40,16 +40,12 @@ pytestmark = pytest.mark.slurm
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    if lacking := slurm_cluster.missing():
-        (pytest.fail if os.environ.get("TFGLM_REQUIRE_SLURM") == "1" else pytest.skip)(lacking)
-    with (
-        tempfile.TemporaryDirectory(prefix="tfglm-slurm-") as folder,
-        slurm_cluster.cluster(Path(folder), environment=ENVIRONMENT) as running,
-    ):
+    with cluster_for_tests() as running:
         yield running
 
 
 Running = tuple[Path, subprocess.Popen]
+Start = Callable[..., Running]
 DEEP = {"formula": "late ~ carrier + distance", "family": "binomial", "hidden": [4], "batch_size": 100, "epochs": 2}
 
 
@@ -80,16 +76,28 @@ def local(one_node: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def no_network(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def start(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Starts a run in a copy of a checkout; settings replace those of the config."""
+
+    def run(of: Path, *line: str, **settings: Any) -> Running:
+        folder = tmp_path_factory.mktemp("copy") / "checkout"
+        shutil.copytree(of, folder, symlinks=True)
+        if settings:
+            configure(folder, **settings)
+        running = runs.enter_context(start_snakemake(folder, *SLURM, *line, environment=cluster.environment))
+        runs.callback(running.kill)
+        return folder, running
+
+    with contextlib.ExitStack() as runs:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def no_network(start: Start, local: Path) -> Running:
     """A copy of the local checkout, and a fit in it whose roles are to use a network interface that no node has."""
-    folder = tmp_path_factory.mktemp("none") / "checkout"
-    shutil.copytree(local, folder, symlinks=True)
-    configure(folder, ps=1, workers=2, nodes=3)
     wrong = [f"{rule}:{set_}" for rule in ("ps", "workers", "chief") for set_ in ("mpi=srun", "interface=ib7")]
     line = ["--forcerun", "chief", "--retries", "0", "--set-resources", *wrong, "--", FIT]
-    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
-        yield folder, running
-        running.kill()
+    return start(local, *line, ps=1, workers=2, nodes=3)
 
 
 @pytest.fixture(scope="module")
@@ -104,62 +112,38 @@ def trained(local: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def one_process(cluster: Cluster, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def one_process(start: Start, trained: Path) -> Running:
     """A copy of that, and a run in it that fits the regression and trains the network again."""
-    folder = tmp_path_factory.mktemp("process") / "checkout"
-    shutil.copytree(trained, folder, symlinks=True)
-    line = ["--forcerun", "fit", "train", "--", FIT, NETWORK]
-    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
-        yield folder, running
-        running.kill()
+    return start(trained, "--forcerun", "fit", "train", "--", FIT, NETWORK)
 
 
 @pytest.fixture(scope="module")
-def hour(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def hour(start: Start, local: Path) -> Running:
     """A copy of the local checkout, and a run in it that makes table and picture on a partition with a limit of one hour."""
-    folder = tmp_path_factory.mktemp("hour") / "checkout"
-    shutil.copytree(local, folder, symlinks=True)
     line = ["--default-resources", "slurm_partition=hour", "runtime=30 * attempt", "mem_mb=2000"]
     line += ["--forcerun", "write_tables_vcov", "--", PICTURE]
-    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
-        yield folder, running
-        running.kill()
+    return start(local, *line)
 
 
 @pytest.fixture(scope="module")
-def never(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def never(start: Start, local: Path) -> Running:
     """The same, but it asks for more than the hour."""
-    folder = tmp_path_factory.mktemp("never") / "checkout"
-    shutil.copytree(local, folder, symlinks=True)
     line = ["--default-resources", "slurm_partition=hour", "runtime=61", "mem_mb=2000", "--retries", "0"]
     line += ["--forcerun", "check_reference", "--", "results/flights/models/late/reference.json"]
-    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
-        yield folder, running
-        running.kill()
+    return start(local, *line)
 
 
 @pytest.fixture(scope="module")
-def refused(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def refused(start: Start, local: Path) -> Running:
     """The same, and a fit in it that asks a node for more processes than it has processors."""
-    folder = tmp_path_factory.mktemp("refused") / "checkout"
-    shutil.copytree(local, folder, symlinks=True)
-    configure(folder, ps=1, workers=8)
-    line = ["--retries", "0", "--forcerun", "chief", "--", FIT]
-    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
-        yield folder, running
-        running.kill()
+    return start(local, "--retries", "0", "--forcerun", "chief", "--", FIT, ps=1, workers=8)
 
 
 @pytest.fixture(scope="module")
-def on_gpu(cluster: Cluster, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def on_gpu(start: Start, trained: Path) -> Running:
     """Another copy, and a run in it whose networks are to be trained on GPUs, of which the nodes have two by name only."""
-    folder = tmp_path_factory.mktemp("gpu") / "checkout"
-    shutil.copytree(trained, folder, symlinks=True)
-    configure(folder, ON_GPUS, strategy="one_device", nodes=2)
     line = ["--retries", "0", "--keep-going", "--", *(NETWORK.replace("deep", name) for name in ON_GPUS)]
-    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
-        yield folder, running
-        running.kill()
+    return start(trained, *line, networks=ON_GPUS, strategy="one_device", nodes=2)
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,10 @@ All of them wait for SLURM's answers most of the time, so they go on side by sid
 """
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +18,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import slurm_cluster
 from processes import wait_until
 from runs import processes_in
 from slurm_cluster import Cluster
@@ -29,6 +26,7 @@ from slurm_runs import (
     FIT,
     SLURM,
     checkout,
+    cluster_for_tests,
     finish,
     left_behind,
     of_the_cluster,
@@ -44,14 +42,7 @@ GROUP = {"ps": 1, "workers": 2, "nodes": 2, "patience": 120, "stall": 60}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    if lacking := slurm_cluster.missing(accounting=True):
-        (pytest.fail if os.environ.get("TFGLM_REQUIRE_SLURM") == "1" else pytest.skip)(lacking)
-    with (
-        tempfile.TemporaryDirectory(prefix="tfglm-slurm-") as folder,
-        slurm_cluster.cluster(
-            Path(folder), environment=ENVIRONMENT, nodes=9, accounting=True, sharing="EXCLUSIVE"
-        ) as running,
-    ):
+    with cluster_for_tests(nodes=9, accounting=True, sharing="EXCLUSIVE") as running:
         yield running
 
 

@@ -1,16 +1,22 @@
 """Networks that several processes on three nodes of a real SLURM train, beside a regression that peers there fit."""
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import slurm_cluster
 from slurm_cluster import Cluster
-from slurm_runs import ENVIRONMENT, SLURM, checkout, configure, finish, left_behind, of_the_cluster, start_snakemake
+from slurm_runs import (
+    SLURM,
+    checkout,
+    cluster_for_tests,
+    configure,
+    finish,
+    left_behind,
+    of_the_cluster,
+    start_snakemake,
+)
 from tfglm.roles import announce
 
 pytestmark = [pytest.mark.slurm, pytest.mark.drill]
@@ -25,12 +31,7 @@ NETWORKS = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    if lacking := slurm_cluster.missing():
-        (pytest.fail if os.environ.get("TFGLM_REQUIRE_SLURM") == "1" else pytest.skip)(lacking)
-    with (
-        tempfile.TemporaryDirectory(prefix="tfglm-slurm-") as folder,
-        slurm_cluster.cluster(Path(folder), environment=ENVIRONMENT) as running,
-    ):
+    with cluster_for_tests() as running:
         yield running
 
 
