@@ -283,43 +283,45 @@ class Added:
                 raise ValueError(f"{where}: `{response.text}` has the number of trials in it; remove the key `trials`")
             if response.trials:
                 model = {**model, "trials": response.trials}
-        left, _, right = formula.partition("~")
-        if not DOT.search(right):
+        if not DOT.search(formula.partition("~")[2]):
             return model
-        return {**model, **self.without_dot(model, left, right, response, columns, where)}
+        return {**model, **dot_written_out(model, response, columns, self.derive, where)}
 
-    def without_dot(
-        self,
-        model: dict[str, Any],
-        left: str,
-        right: str,
-        response: ComputedResponse | None,
-        columns: Collection[str],
-        where: str,
-    ) -> dict[str, Any]:
-        """The formula with `.` written out, and the columns that it stands for: all that have no other part in the model."""
-        answer = {response.column, *response.sources} if response else {left.strip(" `\t\n")}
-        others = " ".join(str(model.get(key) or "") for key in OTHER_PARTS)
-        taken = answer | set(re.findall(r"\w+", others))
-        removed = set(re.findall(r"-\s*(\w+)", right))
-        stands_for = [name for name in columns if name not in taken and name not in removed]
-        for name in stands_for:
-            if known_from := answer & set(re.findall(r"\w+", str(self.derive.get(name, "")))):
+
+def dot_written_out(
+    model: Mapping[str, Any],
+    response: ComputedResponse | None,
+    columns: Collection[str],
+    derive: Mapping[str, Any],
+    where: str,
+) -> dict[str, Any]:
+    """The formula of a model with `.` written out, and the columns that it stands for: all that have no other part in the model.
+
+    Raises ValueError for a `.` that stands for no column, and for one that includes the answer.
+    """
+    left, _, right = model["formula"].partition("~")
+    explicit = set(re.findall(r"\w+", DOT.sub("", right)))
+    answer = {response.column, *response.sources} if response else {left.strip(" `\t\n")}
+    others = " ".join(str(model.get(key) or "") for key in OTHER_PARTS)
+    taken = answer | set(re.findall(r"\w+", others))
+    removed = set(re.findall(r"-\s*(\w+)", right))
+    stands_for = [name for name in columns if name not in taken and name not in removed]
+    for name in stands_for:
+        if known_from := answer & set(re.findall(r"\w+", str(derive.get(name, "")))):
+            raise ValueError(
+                f"{where}: `.` includes `{name}`, which is computed from the response `{min(known_from)}`; write `. - {name}`"
+            )
+    for column in answer:
+        for name in re.findall(r"\w+", str(derive.get(column, ""))):
+            if name in stands_for:
                 raise ValueError(
-                    f"{where}: `.` includes `{name}`, which is computed from the response `{min(known_from)}`; write `. - {name}`"
+                    f"{where}: `.` includes `{name}`, from which the response `{column}` is computed; write `. - {name}`"
                 )
-        for column in answer:
-            for name in re.findall(r"\w+", str(self.derive.get(column, ""))):
-                if name in stands_for:
-                    raise ValueError(
-                        f"{where}: `.` includes `{name}`, from which the response `{column}` is computed; write `. - {name}`"
-                    )
-        if not stands_for:
-            raise ValueError(f"{where}: `.` stands for no column, as data.columns has no other; write the terms out")
-        for name in removed & set(columns):
-            right = re.sub(rf"-\s*{name}\b", "", right)
-        written = " + ".join(stands_for)
-        is_alone = right.strip() == "."
-        right = DOT.sub(written if is_alone else f"({written})", right)
-        explicit = set(re.findall(r"\w+", DOT.sub("", model["formula"].partition("~")[2])))
-        return {"formula": f"{left}~{right}", "dot": [name for name in stands_for if name not in explicit]}
+    if not stands_for:
+        raise ValueError(f"{where}: `.` stands for no column, as data.columns has no other; write the terms out")
+    for name in removed & set(columns):
+        right = re.sub(rf"-\s*{name}\b", "", right)
+    written = " + ".join(stands_for)
+    is_alone = right.strip() == "."
+    right = DOT.sub(written if is_alone else f"({written})", right)
+    return {"formula": f"{left}~{right}", "dot": [name for name in stands_for if name not in explicit]}

@@ -13,7 +13,7 @@ from tfglm.addresses import is_address
 from tfglm.config import Config, Dialect, Layout, SourceConfig, column_problems, expand_files, load, load_layout
 from tfglm.config.files import parse as parse_yaml
 from tfglm.config.messages import validated
-from tfglm.config.responses import DOT, Added, computed_response
+from tfglm.config.responses import DOT, computed_response, dot_written_out
 from tfglm.data.header import read_header
 from tfglm.data.images import has_images
 from tfglm.data.layouts import recognised
@@ -249,14 +249,13 @@ def responses(
 def without_dot(formula: str, columns: Sequence[ColumnSummary], rows: int) -> tuple[str, dict[str, str]]:
     """The formula with `.` written out as the columns that may be covariates, and why others may not. Raises UserError if
     there is none."""
-    left, tilde, right = formula.partition("~")
-    if not (tilde and DOT.search(right)):
+    left, _, right = formula.partition("~")
+    if not DOT.search(right):
         return formula, {}
     reasons = {column.name: unsuitable(column, rows, any_levels=True) for column in columns}
     try:
-        added = Added({}, {}, [])
         suitable = [name for name, reason in reasons.items() if not reason]
-        section = added.without_dot({"formula": formula}, left, right, computed_response(formula), suitable, "formula")
+        section = dot_written_out({"formula": formula}, computed_response(formula), suitable, {}, "formula")
     except ValueError as error:
         raise UserError(str(error)) from None
     answer = set(re.findall(r"\w+", left))
