@@ -1,7 +1,7 @@
 """A regression to start from: which column could be the response, and which others could explain it."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -129,123 +129,159 @@ def propose(
         If there is nothing to explain the response by.
     """
     by_name = {column.name: column for column in (*columns, *map(described, calendar.parts))}
-    if flights:
-        there = [name for name in COVARIATES if name in by_name and name != response.source]
-        terms = {name: f"C({name})" if name in ("month", "weekday") else name for name in there}
-    else:
-        terms = {
-            column.name: f"C({column.name})" if column.labels or is_part_of_date(column) else column.name
-            for column in columns
-            if column.name != response.source
-        }
-        terms |= {name: f"C({name})" for name in calendar.derive}
-    # The rows that lack none of the values chosen so far: those that will be fitted.
-    series_of = rows.with_columns(*calendar.parts)
-    complete = series_of.with_columns(response.values.alias(RESPONSE)).drop_nulls(RESPONSE)
     unit = None if flights else unit_of([column for column in columns if column.name != response.source], len(rows))
     cluster = unit.name if unit else calendar.cluster
-    if cluster:
-        complete = complete.drop_nulls(cluster)
-    binomial, classes = response.family.counts_events, response.family.of_classes
     exposure = "" if flights or response.family.name != Poisson.name else exposure_in(columns, response.source)
+    terms = possible_terms(columns, calendar, response.source, flights)
     terms.pop(exposure, None)
-    if exposure:
-        complete = complete.drop_nulls(exposure)
-    chosen: dict[str, str] = {}
-    factors: set[str] = set()
-    left_out: dict[str, str] = {}
-    coefficients = 0
-    rare: set[str] = set()
+    series_of = rows.with_columns(*calendar.parts)
+    complete = series_of.with_columns(response.values.alias(RESPONSE)).drop_nulls(RESPONSE)
+    for required in filter(None, [cluster, exposure]):
+        complete = complete.drop_nulls(required)
     texts = {name for name, term in terms.items() if by_name[name].kind == "text" or term.startswith("C(")}
-    by_strength, leaking = list(terms), {}
-    if not flights:
-        numbers = [
-            name
-            for name in terms
-            if name not in texts and by_name[name].is_numeric and by_name[name].missing <= MOST_MISSING * len(rows)
-        ]
-        if not binomial and not classes:
-            leaking = screening.leaks(complete, numbers, RESPONSE)
-            leaking |= screening.near_sums(complete, [name for name in numbers if name not in leaking], RESPONSE)
-        candidates = [name for name in terms if name in texts or name in numbers]
-        strength = screening.strengths(complete, candidates, texts, RESPONSE)
-        by_strength.sort(key=lambda name: strength.get(name, 0.0), reverse=True)
-        suitable = [
-            name for name in by_strength if name in strength and not unsuitable(by_name[name], len(rows), False)
-        ]
-        suitable = [name for name in suitable if name not in leaking][: screening.MOST_COLUMNS]
-        in_file = [name for name in terms if name in suitable and name not in calendar.derive]
-        leaking |= screening.functions_of_two(complete, in_file)
+    # Those of flights are known, and a level that tells nothing is seen to.
+    with_levels = (
+        [] if flights else [name for name in terms if by_name[name].kind == "text" or is_part_of_date(by_name[name])]
+    )
+    levelled = {*with_levels, *(name for name in terms if by_name[name].labels or name == calendar.hour)}
+    few = {name: count for name in levelled if (count := levels_of_few_rows(series_of[name]))}
+    choice = _Choice(len(rows), by_name, calendar, response, flights, unit, dict(terms), texts, few, complete)
+    by_strength, leaking = (list(terms), {}) if flights else choice.ranked()
+    left_out: dict[str, str] = {}
     for name in by_strength:
-        column, term = by_name[name], terms[name]
-        is_factor = name in texts
-        size = column.values - 1 if is_factor else 1
-        # Those of flights are known, and a level that tells nothing is seen to.
-        is_levelled = not flights and (column.kind == "text" or is_part_of_date(column))
-        levelled = is_levelled or column.labels or name == calendar.hour
-        if levelled and (few := levels_of_few_rows(series_of[name])):
-            size -= few - 1
-            rare.add(name)
-        reason = unsuitable(column, len(rows), any_levels=flights)
-        # A fifth of these rows is held out, and in the rest some levels might be rare.
-        if not reason and name in rare and column.frequent[0][1] < 2 * FEWEST_ROWS:
-            reason = f"text of which no value has more than {column.frequent[0][1]} rows, too few to be informative"
-        if column.name == calendar.date and calendar.derive:
-            *others, last = calendar.derive
-            reason = f"a date; {' and '.join(filter(None, [', '.join(others), last]))} are derived from it"
-        reason = reason or leaking.get(name)
-        if unit and name == cluster:
-            reason = "it repeats, so standard errors are clustered by it"
-        elif unit and not reason and is_factor:
-            reason = untestable(complete, name, cluster)
-        elif unit and not reason:
-            term, reason = testable_term(complete.drop_nulls(name), name, cluster)
-        if not reason and classes and is_factor:
-            reason = lacking_classes(complete.drop_nulls(name), name)
-        if not reason and not flights and is_too_late(name, response.source):
-            reason = "known only once the flight has left; add it if you predict from there on"
-        if (
-            not reason
-            and binomial
-            and is_informative(complete.select(value=name, response=RESPONSE).drop_nulls(), is_factor)
-        ):
-            reason = f"a leak: it tells {response.name} by itself"
-        # Columns derived from a date are not counted, or a table of many columns would lack them.
-        if not reason and name not in calendar.derive and len(chosen) >= MOST_COVARIATES:
-            reason = FURTHER
-        if not reason:
-            remaining = complete.drop_nulls(name)
-            with_it = factors | {name} if is_factor else factors
-            reason = obstacle(remaining, [*chosen, name], with_it, coefficients + size, response)
+        reason = next(filter(None, choice.objections(name, leaking.get(name))), None)
         if reason:
             left_out[name] = reason
         else:
-            chosen[name], factors, complete, coefficients = term, with_it, remaining, coefficients + size
+            choice.add(name)
     # Chosen by strength, and written in the order of the file.
-    chosen = {name: chosen[name] for name in terms if name in chosen}
+    chosen = {name: choice.terms[name] for name in terms if name in choice.chosen}
     left_out = {name: left_out[name] for name in terms if name in left_out}
     if not chosen:
         reasons = "".join(f"\n  {name}: {reason}" for name, reason in left_out.items())
         raise UserError(f"no column could explain `{response.name}`, so there is no formula to write{reasons}")
-    derive = {name: sql for name, sql in calendar.derive.items() if name in chosen}
     if response.family.name == Poisson.name:
         explaining = list(dict.fromkeys([*chosen, *filter(None, [exposure])]))
-        response = overdispersed(
-            response, collinear.unexplained(complete.select(*explaining, RESPONSE), RESPONSE, factors)
-        )
-    rare &= chosen.keys()
-    penalised = classes and screening.separates(complete.select(*chosen, RESPONSE), factors, RESPONSE)
+        seen = choice.complete.select(*explaining, RESPONSE)
+        response = overdispersed(response, collinear.unexplained(seen, RESPONSE, choice.factors))
+    of_chosen = choice.complete.select(*chosen, RESPONSE)
+    penalised = response.family.of_classes and screening.separates(of_chosen, choice.factors, RESPONSE)
     return Proposal(
         response,
         chosen,
         left_out,
-        derive,
+        {name: sql for name, sql in calendar.derive.items() if name in chosen},
         "" if penalised else cluster,
-        frozenset(rare),
+        frozenset(few.keys() & chosen.keys()),
         offset=f"log({exposure})" if exposure else "",
         penalised=penalised,
         units=unit.values if unit and not penalised else 0,
     )
+
+
+def possible_terms(
+    columns: Sequence[ColumnSummary], calendar: Calendar, response: str, flights: bool
+) -> dict[str, str]:
+    """The terms of the columns that may explain a response, by column."""
+    names = {column.name: column for column in columns if column.name != response}
+    if flights:
+        there = [name for name in COVARIATES if name in names]
+        return {name: f"C({name})" if name in ("month", "weekday") else name for name in there}
+    terms = {name: f"C({name})" if column.labels or is_part_of_date(column) else name for name, column in names.items()}
+    return terms | {name: f"C({name})" for name in calendar.derive}
+
+
+@dataclass
+class _Choice:
+    """The choice of covariates for a response, one after the other."""
+
+    rows: int
+    columns: Mapping[str, ColumnSummary]
+    calendar: Calendar
+    response: ProposedResponse
+    flights: bool
+    unit: ColumnSummary | None
+    """The column by which errors are clustered, unless by date."""
+    terms: dict[str, str]
+    texts: Collection[str]
+    """Those of the columns that are factors."""
+    few: Mapping[str, int]
+    """The number of levels with few rows, of columns that have such levels."""
+    complete: pl.DataFrame
+    """The rows that lack none of the values chosen so far: those that will be fitted."""
+    chosen: list[str] = field(default_factory=list)
+    factors: set[str] = field(default_factory=set)
+    coefficients: int = 0
+
+    def ranked(self) -> tuple[list[str], dict[str, str]]:
+        """Return the columns, the strongest first, and why some give the response away."""
+        numbers = [
+            name
+            for name in self.terms
+            if name not in self.texts
+            and self.columns[name].is_numeric
+            and self.columns[name].missing <= MOST_MISSING * self.rows
+        ]
+        leaking: dict[str, str] = {}
+        if not self.response.family.counts_events and not self.response.family.of_classes:
+            leaking = screening.leaks(self.complete, numbers, RESPONSE)
+            others = [name for name in numbers if name not in leaking]
+            leaking |= screening.near_sums(self.complete, others, RESPONSE)
+        candidates = [name for name in self.terms if name in self.texts or name in numbers]
+        strength = screening.strengths(self.complete, candidates, self.texts, RESPONSE)
+        by_strength = sorted(self.terms, key=lambda name: strength.get(name, 0.0), reverse=True)
+        suitable = [
+            name for name in by_strength if name in strength and not unsuitable(self.columns[name], self.rows, False)
+        ]
+        suitable = [name for name in suitable if name not in leaking][: screening.MOST_COLUMNS]
+        in_file = [name for name in self.terms if name in suitable and name not in self.calendar.derive]
+        return by_strength, leaking | screening.functions_of_two(self.complete, in_file)
+
+    def objections(self, name: str, leak: str | None) -> Iterator[str | None]:
+        """Yield why a column can have no term, or None, from one check after the other: the first reason counts. If errors by
+        unit can test the logarithm of a number alone, this becomes its term."""
+        column, calendar, response, is_factor = self.columns[name], self.calendar, self.response, name in self.texts
+        binomial = response.family.counts_events
+        if self.unit and name == self.unit.name:
+            yield "it repeats, so standard errors are clustered by it"
+        if name == calendar.date and calendar.derive:
+            *others, last = calendar.derive
+            yield f"a date; {' and '.join(filter(None, [', '.join(others), last]))} are derived from it"
+        yield unsuitable(column, self.rows, any_levels=self.flights)
+        # A fifth of these rows is held out, and in the rest some levels might be rare.
+        if name in self.few and column.frequent[0][1] < 2 * FEWEST_ROWS:
+            yield f"text of which no value has more than {column.frequent[0][1]} rows, too few to be informative"
+        yield leak
+        if self.unit and is_factor:
+            yield untestable(self.complete, name, self.unit.name)
+        elif self.unit:
+            self.terms[name], reason = testable_term(self.complete.drop_nulls(name), name, self.unit.name)
+            yield reason
+        if response.family.of_classes and is_factor:
+            yield lacking_classes(self.complete.drop_nulls(name), name)
+        if not self.flights and is_too_late(name, response.source):
+            yield "known only once the flight has left; add it if you predict from there on"
+        if binomial and is_informative(self.complete.select(value=name, response=RESPONSE).drop_nulls(), is_factor):
+            yield f"a leak: it tells {response.name} by itself"
+        # Columns derived from a date are not counted, or a table of many columns would lack them.
+        if name not in calendar.derive and len(self.chosen) >= MOST_COVARIATES:
+            yield FURTHER
+        with_it = self.factors | {name} if is_factor else self.factors
+        coefficients = self.coefficients + self._size(name)
+        yield obstacle(self.complete.drop_nulls(name), [*self.chosen, name], with_it, coefficients, response)
+
+    def add(self, name: str) -> None:
+        """Choose a column."""
+        self.coefficients += self._size(name)
+        self.complete = self.complete.drop_nulls(name)
+        self.chosen.append(name)
+        if name in self.texts:
+            self.factors.add(name)
+
+    def _size(self, name: str) -> int:
+        """How many coefficients a column has; levels of few rows share theirs."""
+        size = self.columns[name].values - 1 if name in self.texts else 1
+        return size - self.few[name] + 1 if name in self.few else size
 
 
 def exposure_in(columns: Sequence[ColumnSummary], response: str) -> str:
