@@ -19,6 +19,10 @@ WINDOWS = {"narrow and light": (400, "light"), "wide and dark": (1280, "dark")}
 """Width in pixels and colour scheme: each of two, as no width has colours of its own."""
 
 
+CUT_OFF = """[...document.querySelectorAll(".box:has(> table.short, > table.effects)")]
+    .some(box => box.scrollWidth > box.clientWidth)"""
+
+
 @contextmanager
 def browser() -> Iterator[Browser]:
     """The browser of the machine. Skips the test where there is none."""
@@ -58,6 +62,8 @@ def faults(pages: list[Path]) -> list[str]:
                 ]
                 if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
                     seen.append("wider than the window")
+                if page.evaluate(CUT_OFF):
+                    seen.append("a short table or the strongest effects are wider than the page")
                 if page.locator("th:not([scope])").count():
                     seen.append("a <th> without scope")
                 found += [f"{path}, {name}: {fault}" for fault in seen]
