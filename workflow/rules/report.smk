@@ -206,7 +206,7 @@ rule write_rows:
         " --manifests {input.manifests}"
         " --responses {params.responses:q}"
         " --words {params.words:q}"
-        " --reading {params.reading:q}"
+        " --reading={params.reading:q}"
         " --colour {params.colour:q}"
         " --files {output}"
 
