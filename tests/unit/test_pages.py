@@ -142,6 +142,7 @@ PAGES = {
             ),
         ],
         "left_out": 3,
+        "reading": HOSTILE,
     },
     "diagnostics": {
         "model": HOSTILE,
