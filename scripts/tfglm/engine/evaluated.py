@@ -1,11 +1,12 @@
 """Rows with what the coefficients make of them: linear predictor, and what a row contributes to the likelihood."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from tfglm.design.design import Design
+from tfglm.engine.bases import Basis, BasisColumns, apart
 from tfglm.engine.leverage import leverages
 from tfglm.engine.parts import eliminated_part
 from tfglm.engine.rows import WITHOUT_MEAN, Multiplier, Rows
@@ -25,8 +26,9 @@ class Evaluated:
         rows: Rows,
         coefficients: np.ndarray,
         state: Mapping[str, np.ndarray],
+        bases: Sequence[Basis] = (),
     ):
-        self._design, (self._multipliers, self._parts) = design, looked_up
+        self._design, (self._multipliers, self._parts), self._bases = design, looked_up, bases
         self.rows, self.coefficients, self.state = rows, coefficients, state
 
     @cached_property
@@ -36,21 +38,45 @@ class Evaluated:
         return self.rows.multiplied(multipliers, np.empty((len(multipliers), len(self.rows.flag))))
 
     @cached_property
+    def uncoded(self) -> np.ndarray:
+        """The multipliers, [multipliers, rows]. Those of bases with codes are not set."""
+        coded = {basis.first + k for basis in self._bases if basis.columns for k in range(basis.width)}
+        if not coded:
+            return self.numbers
+        numbers = np.empty((len(self._multipliers), len(self.rows.flag)))
+        which = [k for k in range(len(numbers)) if k not in coded]
+        self.rows.multiplied([self._multipliers[k] for k in which], [numbers[k] for k in which])
+        return numbers
+
+    @cached_property
+    def columns(self) -> list[BasisColumns]:
+        """The columns of the bases."""
+        return [basis.of(self.rows, self.uncoded) for basis in self._bases]
+
+    @cached_property
     def eta(self) -> np.ndarray:
         """The linear predictor."""
-        return self.rows.linear_predictor(self.coefficients, self._parts, self.numbers)
+        eta = self.along(self.coefficients)
+        return eta + self.rows.offset if self._design.offset else eta
 
     def along(self, direction: np.ndarray) -> np.ndarray:
         """Return the change of the linear predictor along a direction [p]."""
-        return self.rows.without_offset(direction, self._parts, self.numbers)
+        return self._along(direction, self.uncoded, self.columns)
+
+    def _along(self, direction: np.ndarray, numbers: np.ndarray, columns: Sequence[BasisColumns]) -> np.ndarray:
+        eta = self.rows.without_offset(direction, self._parts[apart(self._parts, self._bases)], numbers)
+        for each in columns:
+            each.add_along(eta, direction[each.basis.places])
+        return eta
 
     @cached_property
     def reach(self) -> np.ndarray:
         """1 plus the sizes of all that the linear predictor consists of; these alone where it has the unit of the response."""
-        rows, numbers, family = self.rows, np.abs(self.numbers), self._design.distribution
+        rows, family = self.rows, self._design.distribution
         is_relative = family.quadratic or family.positive_predictor or self._design.origin
         of_mean = 0.0 if is_relative else 1.0
-        reach = of_mean + rows.without_offset(np.abs(self.coefficients), self._parts, numbers)
+        columns = [each.changed(np.abs) for each in self.columns]
+        reach = of_mean + self._along(np.abs(self.coefficients), np.abs(self.uncoded), columns)
         return reach + np.abs(rows.offset) if self._design.offset else reach
 
     @cached_property
@@ -125,7 +151,7 @@ class Evaluated:
     def distance(self) -> np.ndarray:
         """x' I^-1 x with the row x of the design matrix, if the state has the inverse information matrix."""
         last = eliminated_part(self._design)
-        return leverages(self.state, self._parts, last, self.rows.groups, self.numbers)
+        return leverages(self.state, self._parts, last, self.rows.groups, self.uncoded, self.columns)
 
     @cached_property
     def leverage(self) -> np.ndarray:

@@ -191,6 +191,72 @@ def add_by_triple(sums, jobs, groups, value):
 
 
 @compiled
+def add_looked_up(out, table, codes):
+    """Add table[codes] to out [rows]."""
+    for i in range(len(codes)):
+        out[i] += table[np.uint64(codes[i])]
+
+
+@compiled
+def add_looked_up_pairs(out, table, first, second, size):
+    """Add table[first * size + second] to out [rows]."""
+    width = np.uint64(size)
+    for i in range(len(first)):
+        out[i] += table[np.uint64(first[i]) * width + np.uint64(second[i])]
+
+
+@compiled
+def add_by_code(sums, codes, value):
+    """Add `value` [rows] to `sums` by code."""
+    for i in range(len(codes)):
+        sums[np.uint64(codes[i])] += value[i]
+
+
+@compiled
+def add_by_codes(sums, first, second, size, value):
+    """Add `value` [rows] to `sums` by pair of codes, of which the second has `size`."""
+    width = np.uint64(size)
+    for i in range(len(first)):
+        sums[np.uint64(first[i]) * width + np.uint64(second[i])] += value[i]
+
+
+@compiled
+def add_table_by_group(sums, group, codes, table, value):
+    """Add table[codes] times `value` [rows] to `sums` [groups, columns] by group."""
+    for i in range(len(codes)):
+        of_group, of_code, weight = sums[np.uint64(group[i])], table[np.uint64(codes[i])], value[i]
+        for k in range(len(of_group)):
+            of_group[k] += weight * of_code[k]
+
+
+@compiled
+def add_numbers_by_group(sums, group, numbers, value):
+    """Add `numbers` [columns, rows] times `value` [rows] to `sums` [groups, columns] by group."""
+    count, rows = numbers.shape
+    together = np.empty((256, count))
+    for first in range(0, rows, 256):
+        size = min(256, rows - first)
+        for k in range(count):
+            number = numbers[k, first : first + size]
+            for i in range(size):
+                together[i, k] = number[i]
+        for i in range(size):
+            of_group, of_row, weight = sums[np.uint64(group[first + i])], together[i], value[first + i]
+            for k in range(count):
+                of_group[k] += weight * of_row[k]
+
+
+@compiled
+def add_dot(out, codes, first, others, second):
+    """Add first[codes] . second[others] to out [rows]; the tables have as many columns."""
+    for i in range(len(codes)):
+        left, right, dot = first[np.uint64(codes[i])], second[np.uint64(others[i])], 0.0
+        for k in range(len(left)):
+            dot += left[k] * right[k]
+        out[i] += dot
+
+
+@compiled
 def add_levels(eta, table, context, number):
     """Add `table` [contexts, levels] of the context of a row, times its number, to eta [rows, levels]."""
     for i in range(len(eta)):

@@ -5,11 +5,12 @@ The inverse has the same blocks as the matrix. So x' I^-1 x is a sum of lookups 
 pass sums by pair of parts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tfglm.engine import kernels
+from tfglm.engine.bases import BasisColumns, apart
 
 ALONE = 1e-10
 """Smallest 1 - h that is not a rounding error; below it the leverage is 1: the row alone determines a coefficient, and has
@@ -56,7 +57,12 @@ def state_of(
 
 
 def leverages(
-    state: Mapping[str, np.ndarray], parts: np.ndarray, eliminated: int | None, groups: np.ndarray, numbers: np.ndarray
+    state: Mapping[str, np.ndarray],
+    parts: np.ndarray,
+    eliminated: int | None,
+    groups: np.ndarray,
+    numbers: np.ndarray,
+    bases: Sequence[BasisColumns] = (),
 ) -> np.ndarray:
     """x' I^-1 x of some rows, [rows].
 
@@ -69,15 +75,34 @@ def leverages(
     eliminated
         The number of the eliminated part.
     groups, numbers
-        Of the rows, as `kernels.add_linear_predictor` takes them.
+        Of the rows, as `kernels.add_linear_predictor` takes them. Numbers of bases are not read.
+    bases
+        The columns of the bases of the design.
     """
     last = -1 if eliminated is None else eliminated
+    dense, mixed, diagonal = state[DENSE], state[MIXED], np.ascontiguousarray(state[DIAGONAL])
     moved = parts.copy()
     if last >= 0:
-        moved[last + 1 :, 0] -= state[DIAGONAL].size
+        moved[last + 1 :, 0] -= diagonal.size
         moved[last, 0] = 0
+    places = [moved[np.isin(parts[:, 0], columns.basis.places), 0] for columns in bases]
+    alone = apart(parts, [columns.basis for columns in bases])
+    rest = moved[alone]
+    eliminated_rest = int(np.count_nonzero(alone[:last])) if last >= 0 else -1
     forms = np.zeros(groups.shape[1] if groups.size else numbers.shape[1])
-    kernels.add_quadratic_form(
-        forms, moved, last, groups, numbers, state[DENSE], state[MIXED], np.ascontiguousarray(state[DIAGONAL])
-    )
+    kernels.add_quadratic_form(forms, rest, eliminated_rest, groups, numbers, dense, mixed, diagonal)
+    for number, (columns, mine) in enumerate(zip(bases, places, strict=True)):
+        columns.add_form(forms, columns, dense[np.ix_(mine, mine)])
+        for other, theirs in zip(bases[number + 1 :], places[number + 1 :], strict=True):
+            columns.add_form(forms, other, 2.0 * dense[np.ix_(mine, theirs)])
+        for part, (start, grouping, multiplier) in enumerate(rest):
+            crossed = np.zeros(len(forms))
+            if part == eliminated_rest:
+                columns.add_form_with_group(crossed, groups[grouping], mixed[mine].T)
+            elif grouping >= 0:
+                stop = min([place for place in (*moved[:, 0], len(dense)) if place > start])
+                columns.add_form_with_group(crossed, groups[grouping], dense[start:stop, mine])
+            else:
+                columns.add_along(crossed, dense[start, mine])
+            forms += 2.0 * (crossed if multiplier < 0 else crossed * numbers[multiplier])
     return forms

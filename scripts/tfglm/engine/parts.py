@@ -1,12 +1,13 @@
 """The parts of a design as passes see them: what is looked up where, and which blocks the information matrix has."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.terms import Part
+from tfglm.engine.bases import Basis
 from tfglm.engine.rows import Multiplier, cluster_key
 from tfglm.engine.sums import Sum, SumLayout
 
@@ -31,11 +32,11 @@ def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
     return [() if which < 0 else (int(which),) for _, _, which in parts]
 
 
-def sum_layout(design: Design, sums: Mapping[str, Sum]) -> SumLayout:
-    """The positions of these sums, for rows with the groups of the design."""
+def sum_layout(design: Design, sums: Mapping[str, Sum], bases: Sequence[Basis] = ()) -> SumLayout:
+    """The positions of these sums, for rows with the groups of the design and the columns of these bases."""
     sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
     sizes |= {cluster_key(number): count for number, count in enumerate(design.cluster_counts)}
-    return SumLayout(sums, sizes)
+    return SumLayout(sums, sizes, bases)
 
 
 def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:

@@ -17,6 +17,7 @@ import numpy as np
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.distribute.tasks import Document, Task, registered
+from tfglm.engine.bases import bases_of
 from tfglm.engine.blocks import AT_ONCE, Signature
 from tfglm.engine.classes import EvaluatedClasses, EvaluatedOrdered
 from tfglm.engine.evaluated import Evaluated, Values
@@ -39,7 +40,7 @@ ROWS_IN_A_SUM = AT_ONCE * BLOCK_ROWS
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Sums that are computed together, of `values(rows)` times `numbers(rows)`.
+    """Sums that are computed together, of `values(rows)` times the numbers of the rows, or a function of them, `change`.
 
     If `block` is set, the sums of each block of rows are computed separately before they are added, which doubles the
     memory. `crossed` says that some sums are by other clusters than those of the first column.
@@ -47,9 +48,21 @@ class Stage:
 
     layout: SumLayout
     values: Callable[["Evaluated"], Values]
-    numbers: Callable[["Evaluated"], np.ndarray] = lambda evaluated: evaluated.numbers
+    change: Callable[[np.ndarray], np.ndarray] | None = None
     block: bool = False
     crossed: bool = False
+
+    def add(self, sums: np.ndarray, evaluated: Evaluated) -> None:
+        """Add some rows to the sums."""
+        columns = evaluated.columns if self.layout.bases else []
+        if self.change:
+            columns = [each.changed(self.change) for each in columns]
+        groups = evaluated.rows.crossed_groups if self.crossed else evaluated.rows.groups
+        self.layout.add(sums, self.values(evaluated), partial(self._numbers, evaluated), groups, columns)
+
+    def _numbers(self, evaluated: Evaluated) -> np.ndarray:
+        numbers = evaluated.uncoded if self.layout.bases else evaluated.numbers
+        return self.change(numbers) if self.change else numbers
 
 
 class Pass:
@@ -84,8 +97,7 @@ class Pass:
         for evaluated in blocks:
             for stage, of_stage, alone in zip(self._stages, sums, of_block, strict=True):
                 to = of_stage if alone is None else alone
-                groups = evaluated.rows.crossed_groups if stage.crossed else evaluated.rows.groups
-                stage.layout.add(to, stage.values(evaluated), partial(stage.numbers, evaluated), groups)
+                stage.add(to, evaluated)
                 if alone is not None:
                     of_stage += alone
                     alone.fill(0.0)
@@ -182,6 +194,7 @@ class Passes:
         self.multipliers, self.parts = looked_up_parts(design)
         self._numbers = numbers_of(self.parts)
         self.positions = positions_of(design)
+        self.bases = bases_of(design, signature, self.multipliers, self.parts)
 
         # Without weights each row counts as one.
         counted = {
@@ -197,40 +210,50 @@ class Passes:
         for number, grouping in enumerate(design.groupings):
             counts |= {f"{name}_{number}": Sum(value, (), (grouping,)) for name, value in counted.items()}
         first = Stage(
-            sum_layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
+            self._layout({"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
             lambda evaluated: evaluated.contributions,
             block=True,
         )
         sizes = Stage(
-            sum_layout(design, {"reach": Sum("reach"), **derivative(design, self.parts)}),
+            self._layout({"reach": Sum("reach"), **derivative(design, self.parts)}),
             lambda evaluated: evaluated.sizes,
-            lambda evaluated: np.abs(evaluated.numbers),
+            np.abs,
         )
-        products = sum_layout(design, self._products())
-        self.counts = Pass(self, "counts", [Stage(sum_layout(design, counts), self._count)])
+        products = self._layout(self._products())
+        self.counts = Pass(self, "counts", [Stage(self._layout(counts), self._count)])
         self.gradient = Pass(self, "gradient", [first])
         self.information = Pass(self, "information", [first, Stage(products, lambda evaluated: evaluated.weights)])
         self.magnitudes = Pass(self, "magnitudes", [sizes])
         self.observed = Pass(self, "observed", [Stage(products, lambda evaluated: {"weight": evaluated.observed})])
         self.squares = Pass(self, "squares", [Stage(products, lambda evaluated: evaluated.squared)])
-        alone = {f"alone_{number}": Sum("alone", (), (grouping,)) for number, grouping in enumerate(design.groupings)}
-        over = sum_layout(design, {**self._products(), "alone": Sum("alone"), **alone})
-        self.hc2 = Pass(self, "hc2", [Stage(over, partial(self._squares_over, 1))])
-        self.hc3 = Pass(self, "hc3", [Stage(over, partial(self._squares_over, 2))])
-        of_rectifier = (
-            {name: Sum(name) for name in ("loss", *COUNTED)} | derivative(design, self.parts) | self._products()
-        )
-        rectifier = Stage(
-            sum_layout(design, of_rectifier),
-            lambda evaluated: rectified(
-                evaluated.rows, self.family, evaluated.along, evaluated.coefficients, evaluated.state
-            ),
-        )
-        self.rectifier = Pass(self, "rectifier", [rectifier])
-        of_prior = sum_layout(design, derivative(design, self.parts))
+        of_prior = self._layout(derivative(design, self.parts))
         self.jeffreys = Pass(self, "jeffreys", [Stage(of_prior, self._firth_terms)])
         self.null = self._whole("null", self._null_terms, "loss", "residual", "weight")
         self.separation = self._whole("separation", self._directions, "along", "wrongly_up", "wrongly_down", "left")
+
+    @cached_property
+    def _over(self) -> SumLayout:
+        alone = {f"alone_{k}": Sum("alone", (), (grouping,)) for k, grouping in enumerate(self.design.groupings)}
+        return self._layout({**self._products(), "alone": Sum("alone"), **alone})
+
+    @cached_property
+    def hc2(self) -> Pass:
+        return Pass(self, "hc2", [Stage(self._over, partial(self._squares_over, 1))])
+
+    @cached_property
+    def hc3(self) -> Pass:
+        return Pass(self, "hc3", [Stage(self._over, partial(self._squares_over, 2))])
+
+    @cached_property
+    def rectifier(self) -> Pass:
+        sums = {name: Sum(name) for name in ("loss", *COUNTED)} | derivative(self.design, self.parts) | self._products()
+        return Pass(self, "rectifier", [Stage(self._layout(sums), self._rectified)])
+
+    def _rectified(self, evaluated: Evaluated) -> Values:
+        return rectified(evaluated.rows, self.family, evaluated.along, evaluated.coefficients, evaluated.state)
+
+    def _layout(self, sums: Mapping[str, Sum]) -> SumLayout:
+        return sum_layout(self.design, sums, self.bases)
 
     @cached_property
     def document(self) -> Document:
@@ -248,7 +271,7 @@ class Passes:
             by, which = cluster_key(number), f"_of_{number}" if number else ""
             sums[f"rows{which}"] = Sum("rows", (), (by,))
             sums |= {f"{name}{which}": sum_ for name, sum_ in derivative(self.design, self.parts, by).items()}
-        stage = Stage(sum_layout(self.design, sums), self._cluster_scores, crossed=bool(self.design.crossed))
+        stage = Stage(self._layout(sums), self._cluster_scores, crossed=bool(self.design.crossed))
         return Pass(self, "scores", [stage])
 
     @cached_property
@@ -261,12 +284,10 @@ class Passes:
                 columns[f"weight{sum_.value.removeprefix('residual')}{which}"] = Sum(sum_.value, (), (by,))
                 if sum_.numbers:
                     squares[f"square_{name}{which}"] = sum_
-        stages = [Stage(sum_layout(design, columns), self._weights_in_clusters, crossed=bool(design.crossed))]
+        stages = [Stage(self._layout(columns), self._weights_in_clusters, crossed=bool(design.crossed))]
         if squares:
-            layout = sum_layout(design, squares)
-            squared = Stage(
-                layout, self._weights_in_clusters, lambda each: each.numbers**2, crossed=bool(design.crossed)
-            )
+            layout = self._layout(squares)
+            squared = Stage(layout, self._weights_in_clusters, np.square, crossed=bool(design.crossed))
             stages.append(squared)
         return Pass(self, "cluster_columns", stages)
 
@@ -277,11 +298,11 @@ class Passes:
             which = f"_of_{number}" if number else ""
             sums |= {f"{name}{which}": sum_ for name, sum_ in self._products(cluster_key(number)).items()}
         crossed = bool(self.design.crossed)
-        stage = Stage(sum_layout(self.design, sums), self._weights_of_clusters, crossed=crossed)
+        stage = Stage(self._layout(sums), self._weights_of_clusters, crossed=crossed)
         return Pass(self, "cluster_information", [stage])
 
     def _whole(self, name: str, values: Callable[[Evaluated], Values], *names: str) -> Pass:
-        return Pass(self, name, [Stage(sum_layout(self.design, {key: Sum(key) for key in names}), values)])
+        return Pass(self, name, [Stage(self._layout({key: Sum(key) for key in names}), values)])
 
     def _products(self, *by: Hashable) -> dict[str, Sum]:
         """The blocks of X' diag(weight) X."""
@@ -310,7 +331,9 @@ class Passes:
         """The blocks of a call, each valid until the next."""
         vector = np.concatenate([coefficients[term.name] for term in self.design.terms])
         for rows in rows_of(self.design, self.signature, call, self.positions):
-            evaluated = self._evaluated(self.design, (self.multipliers, self.parts), rows, vector, coefficients)
+            evaluated = self._evaluated(
+                self.design, (self.multipliers, self.parts), rows, vector, coefficients, self.bases
+            )
             if len(coefficients.get(LEFT_OUT, ())):
                 rows.leave_out(np.any([np.abs(evaluated.along(way)) > 1 for way in coefficients[LEFT_OUT]], axis=0))
             yield evaluated

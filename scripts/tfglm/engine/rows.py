@@ -5,9 +5,11 @@ one look-up. A negative level takes the row out and says why.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -55,6 +57,9 @@ def cluster_key(number: int) -> str:
     return f"{CLUSTER}/{number}" if number else CLUSTER
 
 
+Products = TypeVar("Products", np.ndarray, list[np.ndarray])
+
+
 @dataclass(frozen=True)
 class Multiplier:
     """Numbers of the design, factor and column, whose product multiplies a part."""
@@ -78,7 +83,7 @@ class Rows:
         self,
         design: Design,
         columns: Mapping[str, np.ndarray],
-        tables: Mapping[str, np.ndarray],
+        tables: dict[str, np.ndarray],
         positions: Mapping[tuple[str, ...], np.ndarray],
         count: int,
     ):
@@ -281,12 +286,44 @@ class Rows:
         kernels.keep(y, self.frequency)
         return y
 
-    def multiplied(self, multipliers: Sequence[Multiplier], products: np.ndarray) -> np.ndarray:
+    def tabled(
+        self, columns: Sequence[tuple[str, int]], multipliers: Sequence[Multiplier]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the joint code of each row in these columns, uint16 [rows], and the products of numbers for each joint code,
+        [codes, multipliers]. `columns` are names with the number of codes, 65,536 codes together at most. Numbers
+        are 0 where a value is missing, and in rows that take no part."""
+        codes = self._columns[columns[0][0]].astype(np.uint16, copy=False)
+        for name, size in columns[1:]:
+            codes = codes * np.uint16(size) + self._columns[name].astype(np.uint16, copy=False)
+        key = f"tabled/{multipliers[0]}"
+        # The first code is that of a missing value. A row that takes no part may have any values, even some without a mean.
+        codes = np.where(self.flag < 0, np.uint16(0), codes)
+        if key not in self._tables:
+            grid = np.indices([size for _, size in columns]).reshape(len(columns), -1)
+            stored = {
+                name: of_column.astype(self._columns[name].dtype)
+                for (name, _), of_column in zip(columns, grid, strict=True)
+            }
+            each = Rows(self._design, stored, self._tables, self._positions, grid.shape[1])
+            each.flag = np.zeros(grid.shape[1], np.int32)
+            table = each.multiplied(multipliers, np.empty((len(multipliers), grid.shape[1]))).T
+            self._tables[key] = np.where(np.isfinite(table), table, 0.0)
+        return codes, self._tables[key]
+
+    def multiplied(self, multipliers: Sequence[Multiplier], products: Products) -> Products:
         """Set `products` [multipliers, rows] to the products of numbers on the scale of the fit."""
+        uses = Counter((number, each.form) for each in multipliers if len(each.numbers) > 1 for number in each.numbers)
+        kept = {  # what several products need
+            key: self._standardised(*key, np.empty(self._count)) for key, times in uses.items() if times > 1
+        }
         for product, multiplier in zip(products, multipliers, strict=True):
-            self._standardised(multiplier.numbers[0], multiplier.form, product)
-            for number in multiplier.numbers[1:]:
-                product *= self._standardised(number, multiplier.form, np.empty(self._count))
+            first, *others = ((number, multiplier.form) for number in multiplier.numbers)
+            if first in kept:
+                product[:] = kept[first]
+            else:
+                self._standardised(*first, product)
+            for other in others:
+                product *= kept[other] if other in kept else self._standardised(*other, np.empty(self._count))
         return products
 
     def _standardised(self, number: tuple[str, int], form: int, out: np.ndarray) -> np.ndarray:

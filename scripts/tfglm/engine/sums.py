@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from tfglm.engine import kernels
+from tfglm.engine.bases import Basis, BasisColumns, BasisSums
 
 Product = tuple[str, tuple[int, ...]]
 """A value and the numbers that it is multiplied by."""
@@ -28,10 +29,13 @@ class Sum:
 
 class SumLayout:
     """The positions of sums in one vector; equal sums are stored once under several names. `sizes` are the numbers of
-    groups of the groupings, in the order of the groupings of a row."""
+    groups of the groupings, in the order of the groupings of a row. Numbers of `bases` are summed by code, if all sums can be."""
 
-    def __init__(self, sums: Mapping[str, Sum], sizes: Mapping[Hashable, int]):
-        self._names = {name: replace(sum_, numbers=tuple(sorted(sum_.numbers))) for name, sum_ in sums.items()}
+    def __init__(self, sums: Mapping[str, Sum], sizes: Mapping[Hashable, int], bases: Sequence[Basis] = ()):
+        self._names = {
+            name: replace(sum_, numbers=tuple(sorted(sum_.numbers))) if len(sum_.numbers) > 1 else sum_
+            for name, sum_ in sums.items()
+        }
         self._sizes, self._groupings = dict(sizes), list(sizes)
         self._starts: dict[Sum, int] = {}
         self.size = 0
@@ -40,6 +44,17 @@ class SumLayout:
             if sum_ not in self._starts:
                 self._starts[sum_] = self.size
                 self.size += self.size_of(sum_)
+        self.bases = tuple(bases)
+        """The bases of the numbers; none if their sums are made number by number."""
+        self._of_bases = BasisSums(self.bases, self._sizes)
+        has = self._of_bases.has
+        if not all(self._of_bases.covers(each.numbers, each.groups) for each in self._starts if has(each.numbers)):
+            self.bases, self._of_bases = (), BasisSums((), self._sizes)
+            has = self._of_bases.has
+        for sum_, start in self._starts.items():
+            if has(sum_.numbers):
+                self._of_bases.put(sum_.value, sum_.numbers, sum_.groups, start)
+        self._alone = {sum_: start for sum_, start in self._starts.items() if not has(sum_.numbers)}
 
     @property
     def sums(self) -> list[Sum]:
@@ -53,7 +68,7 @@ class SumLayout:
     def cut(self, first: int, last: int) -> "SumLayout":
         """The layout of the different sums from number `first` to `last`, not included, by their numbers."""
         chosen = self.sums[max(first, 0) : max(last, 0)]
-        return SumLayout({str(number): sum_ for number, sum_ in enumerate(chosen)}, self._sizes)
+        return SumLayout({str(number): sum_ for number, sum_ in enumerate(chosen)}, self._sizes, self.bases)
 
     def _shape(self, sum_: Sum) -> tuple[int, ...]:
         return tuple(self._sizes[group] for group in sum_.groups)
@@ -66,7 +81,7 @@ class SumLayout:
             (product, job[4]) for four, jobs in self._fours.items() for product in four for job in jobs.tolist()
         }
         jobs: dict[Product, list[list]] = {}
-        for sum_, start in self._starts.items():
+        for sum_, start in self._alone.items():
             product, groupings = (sum_.value, sum_.numbers), [self._groupings.index(group) for group in sum_.groups]
             of_product = jobs.setdefault(product, [[], [], [], []])
             if len(groupings) != 1 or (product, groupings[0]) not in in_fours:
@@ -87,7 +102,7 @@ class SumLayout:
     def _fours(self) -> dict[tuple[Product, ...], np.ndarray]:
         """Four products that are summed by the same groups, and the jobs of `kernels.add_four_by_group`."""
         by_grouping: dict[Hashable, list[tuple[Product, int]]] = {}
-        for sum_, start in self._starts.items():
+        for sum_, start in self._alone.items():
             if len(sum_.groups) == 1 and self._sizes[sum_.groups[0]] <= MOST_BESIDE:
                 by_grouping.setdefault(sum_.groups[0], []).append(((sum_.value, sum_.numbers), start))
         jobs: dict[tuple[Product, ...], list[tuple[int, ...]]] = {}
@@ -103,6 +118,7 @@ class SumLayout:
         values: Mapping[str, np.ndarray | float],
         numbers: Callable[[], np.ndarray],
         groups: np.ndarray,
+        columns: Sequence[BasisColumns] = (),
     ) -> None:
         """Add some rows to the sums.
 
@@ -116,6 +132,8 @@ class SumLayout:
             Returns the multipliers, [numbers, rows]; it is called if the sums have any.
         groups
             The groups of each row, [groupings, rows].
+        columns
+            The columns of each of the `bases`; `numbers` may lack the numbers of those that have codes.
         """
         products: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
 
@@ -145,6 +163,7 @@ class SumLayout:
         for four, jobs in self._fours.items():
             values_of_four = (np.ascontiguousarray(product(*each), float) for each in four)
             kernels.add_four_by_group(sums, jobs, groups, *values_of_four)
+        self._of_bases.add(sums, product, columns, groups)
 
     def unpack(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """The sums by name, as views of the vector."""

@@ -1,0 +1,250 @@
+"""Sums over the columns of a smooth term, which are functions of one code.
+
+The columns of s(x) are numbers that depend on x alone, and x has few distinct values. So B'WC, for the columns B of one term
+and C of another, is B' S C over distinct values, where S has the sums of weights by pair of codes: one addition for each row
+instead of one for each row and pair of columns. With B the linear predictor is a look-up (Wood, Li, Shaddick and Augustin, JASA
+112, 2017; Li and Wood, Statistics and Computing 30, 2020). No value is rounded. If a column has no codes, or S would be large,
+products of whole matrices take the place of S.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.engine import kernels
+from tfglm.engine.blocks import Signature
+from tfglm.engine.rows import Multiplier, Rows
+
+SMOOTH = ("s", "te")
+"""The functions whose columns make a basis."""
+
+MOST_JOINT = 2**12
+"""The largest number of combinations of codes of several columns that get a table."""
+
+MOST_PAIRS = 8
+"""The largest number of pairs of codes, as a multiple of rows, whose sums are kept."""
+
+NONE = np.zeros(0)
+
+CHUNK = 4096
+"""Rows of a product of matrices: they fit into the caches."""
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """The columns of a smooth term: the multipliers from `first` on, and the coefficients of each, `places` [columns]. They are
+    functions of the codes of the `columns` (name and size); of numbers without codes, or with too many, if there are none."""
+
+    first: int
+    multipliers: tuple[Multiplier, ...]
+    places: np.ndarray
+    columns: tuple[tuple[str, int], ...]
+
+    @property
+    def width(self) -> int:
+        return len(self.multipliers)
+
+    def of(self, rows: Rows, numbers: np.ndarray) -> "BasisColumns":
+        """The columns for some rows; `numbers` [multipliers, rows] are needed without codes."""
+        if not self.columns:
+            return BasisColumns(self, numbers=numbers[self.first : self.first + self.width])
+        codes, table = rows.tabled(self.columns, self.multipliers)
+        # Codes beyond the largest take no time.
+        return BasisColumns(self, codes=codes, table=table[: int(codes.max(initial=0)) + 1])
+
+
+class BasisColumns(NamedTuple):
+    """The columns of a basis for some rows: `table` [codes, columns] at `codes` [rows], or `numbers` [columns, rows]."""
+
+    basis: Basis
+    codes: np.ndarray = NONE
+    table: np.ndarray = NONE
+    numbers: np.ndarray = NONE
+
+    def changed(self, function: Callable[[np.ndarray], np.ndarray]) -> "BasisColumns":
+        """The same rows with a function of each number."""
+        if not self.basis.columns:
+            return self._replace(numbers=function(self.numbers))
+        return self._replace(table=function(self.table))
+
+    def add_along(self, eta: np.ndarray, coefficients: np.ndarray) -> None:
+        """Add the columns times their coefficients [columns] to eta [rows]."""
+        if self.basis.columns:
+            kernels.add_looked_up(eta, self.table @ coefficients, self.codes)
+            return
+        for coefficient, number in zip(coefficients, self.numbers, strict=True):
+            eta += coefficient * number
+
+    def sums(self, value: np.ndarray) -> np.ndarray:
+        """The sums of `value` [rows] times each column, [columns]."""
+        if not self.basis.columns:
+            return self.numbers @ value
+        by_code = np.zeros(len(self.table))
+        kernels.add_by_code(by_code, self.codes, value)
+        return self.table.T @ by_code
+
+    def sums_by_group(self, value: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
+        """The same by group [rows], of which there are `size`, [size, columns]."""
+        sums = np.zeros((size, self.basis.width))
+        if not self.basis.columns:
+            kernels.add_numbers_by_group(sums, group, self.numbers, value)
+        else:
+            kernels.add_table_by_group(sums, group, self.codes, self.table, value)
+        return sums
+
+    def products(self, other: "BasisColumns", value: np.ndarray) -> np.ndarray:
+        """The sums of `value` [rows] times each pair of columns of this and of the other basis, [columns, columns]."""
+        if self.basis is other.basis and self.basis.columns:
+            by_code = np.zeros(len(self.table))
+            kernels.add_by_code(by_code, self.codes, value)
+            return self.table.T @ (by_code[:, None] * self.table)
+        if not self.basis.columns and not other.basis.columns:
+            whole = np.zeros((self.basis.width, other.basis.width))
+            for first in range(0, len(value), CHUNK):
+                chunk = slice(first, first + CHUNK)
+                whole += (self.numbers[:, chunk] * value[chunk]) @ other.numbers[:, chunk].T
+            return whole
+        if not self.basis.columns:
+            return other.products(self, value).T
+        if not other.basis.columns:
+            by_code = np.zeros((len(self.table), other.basis.width))
+            kernels.add_numbers_by_group(by_code, self.codes, other.numbers, value)
+            return self.table.T @ by_code
+        if len(self.table) * len(other.table) <= MOST_PAIRS * len(value):
+            pairs = np.zeros((len(self.table), len(other.table)))
+            kernels.add_by_codes(pairs.reshape(-1), self.codes, other.codes, len(other.table), value)
+            return self.table.T @ pairs @ other.table
+        by_code = np.zeros((len(self.table), other.basis.width))
+        kernels.add_table_by_group(by_code, self.codes, other.codes, other.table, value)
+        return self.table.T @ by_code
+
+    def add_form(self, forms: np.ndarray, other: "BasisColumns", matrix: np.ndarray) -> None:
+        """Add the bilinear form of this and of the other basis with `matrix` [columns, columns] to forms [rows]: the quadratic
+        form of the columns if the basis is the same."""
+        if self.basis is other.basis and self.basis.columns:
+            kernels.add_looked_up(forms, np.einsum("ij,ij->i", self.table @ matrix, self.table), self.codes)
+        elif self.basis.columns and other.basis.columns:
+            if len(self.table) * len(other.table) <= MOST_PAIRS * len(forms):
+                pairs = np.ascontiguousarray(self.table @ matrix @ other.table.T)
+                kernels.add_looked_up_pairs(forms, pairs.reshape(-1), self.codes, other.codes, len(other.table))
+            else:
+                kernels.add_dot(forms, self.codes, self.table @ matrix, other.codes, other.table)
+        elif not self.basis.columns and other.basis.columns:
+            other.add_form(forms, self, matrix.T)
+        else:
+            for first in range(0, len(forms), CHUNK):
+                chunk = slice(first, first + CHUNK)
+                mine = self.numbers[:, chunk] if not self.basis.columns else self.table[self.codes[chunk]].T
+                forms[chunk] += np.einsum("ij,ij->j", matrix.T @ mine, other.numbers[:, chunk])
+
+    def add_form_with_group(self, forms: np.ndarray, group: np.ndarray, matrix: np.ndarray) -> None:
+        """Add to forms [rows] the columns times the row of `matrix` [groups, columns] of each group [rows]."""
+        if self.basis.columns:
+            kernels.add_dot(forms, group, np.ascontiguousarray(matrix), self.codes, self.table)
+            return
+        for first in range(0, len(forms), CHUNK):
+            chunk = slice(first, first + CHUNK)
+            forms[chunk] += np.einsum("ji,ij->j", matrix[group[chunk]], self.numbers[:, chunk])
+
+
+def bases_of(design: Design, signature: Signature, multipliers: Sequence[Multiplier], parts: np.ndarray) -> list[Basis]:
+    """The bases of a design: adjacent multipliers of the same smooth term, each of which has one coefficient. `multipliers` and
+    `parts` as `parts.looked_up_parts` has them."""
+    if design.equations:
+        return []
+    users = np.bincount(parts[parts[:, 2] >= 0, 2], minlength=len(multipliers))
+    terms: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+    for part, (_, grouping, which) in zip(design.parts, parts, strict=True):
+        names = tuple(name for name, _ in part.multiplier)
+        is_alone = names and grouping < 0 and users[which] == 1
+        if is_alone and all(design.numeric_by_name[name].function in SMOOTH for name in names):
+            terms.setdefault((id(part.term), names), []).append(int(which))
+    sizes = {column.column: column.table_size for column in signature.inputs if column.coded}
+    start = {int(which): int(place) for place, _, which in parts if which >= 0}
+    bases = []
+    for (_, names), of_term in terms.items():
+        first, last = of_term[0], of_term[-1] + 1
+        if of_term != list(range(first, last)):
+            continue
+        columns = list(dict.fromkeys(design.numeric_by_name[name].column for name in names))
+        tabled = all(column in sizes for column in columns) and (
+            len(columns) == 1 or math.prod(sizes[column] for column in columns) <= MOST_JOINT
+        )
+        places = np.array([start[which] for which in of_term])
+        of_columns = tuple((column, sizes[column]) for column in columns) if tabled else ()
+        bases.append(Basis(first, tuple(multipliers[first:last]), places, of_columns))
+    return bases
+
+
+def apart(parts: np.ndarray, bases: Sequence[Basis]) -> np.ndarray:
+    """Which parts are of no basis, [parts]; `parts` as `kernels.add_linear_predictor` takes them."""
+    return ~np.isin(parts[:, 0], [place for basis in bases for place in basis.places])
+
+
+class BasisSums:
+    """Where sums of numbers of bases are in a vector. `groupings` are those of a row, in their order, with their `sizes`."""
+
+    def __init__(self, bases: Sequence[Basis], sizes: Mapping[Hashable, int]):
+        self._basis = {basis.first + k: (number, k) for number, basis in enumerate(bases) for k in range(basis.width)}
+        self._groupings, self._sizes = list(sizes), list(sizes.values())
+        self._jobs: dict[BasisJob, list[tuple[int, int, int]]] = {}
+
+    def has(self, numbers: Sequence[int]) -> bool:
+        """Whether any of these numbers belongs to a basis."""
+        return any(number in self._basis for number in numbers)
+
+    def covers(self, numbers: Sequence[int], groups: Sequence[Hashable]) -> bool:
+        """Whether such a sum can be made here: of two columns of bases, or of one, in all or by one grouping."""
+        return sum(number in self._basis for number in numbers) + len(groups) <= 2
+
+    def put(self, value: str, numbers: Sequence[int], groups: Sequence[Hashable], start: int) -> None:
+        """Make also this sum, which begins at `start` in the vector."""
+        others = tuple(number for number in numbers if number not in self._basis)
+        (first, column), (second, other) = [*(self._basis[each] for each in numbers if each in self._basis), (-1, 0)][
+            :2
+        ]
+        grouping = self._groupings.index(groups[0]) if groups else -1
+        self._jobs.setdefault(BasisJob(value, others, first, second, grouping), []).append((start, column, other))
+
+    @cached_property
+    def _places(self) -> dict["BasisJob", np.ndarray]:
+        """For each job the positions of its sums, and the columns that they are of, [3, sums]."""
+        return {job: np.array(places).T for job, places in self._jobs.items()}
+
+    def add(
+        self,
+        sums: np.ndarray,
+        product: Callable[[str, tuple[int, ...]], np.ndarray],
+        columns: Sequence[BasisColumns],
+        groups: np.ndarray,
+    ) -> None:
+        """Add some rows. `product` returns a value times other numbers, [rows], `columns` has the columns of each basis, and
+        `groups` [groupings, rows]. All sums of a job are made, though some are another worker's: so they have the same bits."""
+        for job, (starts, mine, others) in self._places.items():
+            value = np.ascontiguousarray(product(job.value, job.numbers), float)
+            first = columns[job.first]
+            if job.second >= 0:
+                sums[starts] += first.products(columns[job.second], value)[mine, others]
+            elif job.grouping < 0:
+                sums[starts] += first.sums(value)[mine]
+            else:
+                size = self._sizes[job.grouping]
+                by_group = first.sums_by_group(value, groups[job.grouping], size)
+                for start, column in zip(starts, mine, strict=True):
+                    sums[start : start + size] += by_group[:, column]
+
+
+class BasisJob(NamedTuple):
+    """Sums of a value times other `numbers`, times the columns of the basis number `first`, and of `second` (-1 for none), by the
+    grouping with this number (-1 for none)."""
+
+    value: str
+    numbers: tuple[int, ...]
+    first: int
+    second: int
+    grouping: int
