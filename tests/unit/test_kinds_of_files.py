@@ -734,6 +734,19 @@ def test_a_sheet_without_names_is_read():
     assert (formula(config), layout.header, file.manifest.read) == ("V3 ~ V1 + V2", False, ROWS)
 
 
+def test_a_label_that_lists_what_values_mean_becomes_their_labels():
+    """Also of values that are labelled with the codes that the list has."""
+    random = np.random.default_rng(7)
+    frame = pl.DataFrame({name: random.integers(1, 3, ROWS) for name in ("sex", "school", "died")})
+    names = ["0: MALE 1: FEMALE", "SCHOOL BY 1971: 1: GRADE 8 OR LESS, 2:HS", "DIED BY 1992,  2:YES (any), 1:NO"]
+    codes = {"sex": {1: "0", 2: "1"}}
+    pyreadstat.write_dta(frame.to_pandas(), "people.dta", column_labels=names, variable_value_labels=codes)
+    columns = surveyed("people.dta")[1].columns
+    assert columns["sex"].label is None and columns["sex"].labels == {"1": "MALE", "2": "FEMALE"}
+    assert columns["school"].label == "SCHOOL BY 1971" and columns["school"].labels["1"] == "GRADE 8 OR LESS"
+    assert columns["died"].label == "DIED BY 1992" and columns["died"].labels["1"] == "NO"
+
+
 # Blanks around fields -----------------------------------------------------------------------------------------------------
 
 PEOPLE = {"columns": {"age": "integer", "name": "string", "wage": "number"}, "missing": ["", "?"]}

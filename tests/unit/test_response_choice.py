@@ -81,3 +81,40 @@ def test_dummies_of_a_set_are_no_response():
     rows = pl.DataFrame({"size": random.normal(0, 1, 400), "paid": random.integers(0, 2, 400)})
     rows = rows.with_columns(*(pl.Series(f"town_{level}", (town == level).astype(int)) for level in range(3)))
     assert [each.source for each in candidates_of([described(series) for series in rows], rows)] == ["paid", "size"]
+
+
+def test_logarithms_of_amounts_are_responses_and_squares_and_classes_of_amounts_are_none():
+    random = np.random.default_rng(8)
+    age, size = random.integers(20, 60, 400), 400
+    rows = pl.DataFrame(
+        {"age": age, "lwage": random.normal(3, 1, size), "d81": age % 3, "d82": age % 2, "agesq": age**2}
+    )
+    assert chosen(rows).source == "lwage"
+    texts = random.choice(["fired", "ok", "promoted"], size)
+    assert (
+        chosen(pl.DataFrame({"salary": age % 6, "hours": random.normal(40, 5, size), "status": texts})).source
+        == "status"
+    )
+    both = pl.DataFrame({"price": random.normal(9, 1, size), "approve": age % 2, "white": age % 3 % 2})
+    assert chosen(both).source == "approve"
+
+
+def patients() -> pl.DataFrame:
+    """Counts of 60 patients in 4 periods: `trt` and the logarithm `lbase` of `base` are the same in all rows of a patient."""
+    random = np.random.default_rng(9)
+    patient, period = np.repeat(np.arange(60), 4) * 7 + 3, np.tile(np.arange(4), 60)
+    base, age = np.repeat(np.exp(random.normal(3, 1, 60)).round() + 1, 4), np.repeat(random.integers(18, 43, 60), 4)
+    trt = np.repeat(random.choice(["placebo", "drug"], 60), 4)
+    y = random.poisson(base / 8 * np.exp(random.normal(0, 0.3, 240)))
+    return pl.DataFrame(
+        {"y": y, "trt": trt, "base": base, "age": age, "nr": patient, "week": period, "lbase": np.log(base / 4)}
+    )
+
+
+def test_what_is_known_of_a_patient_is_not_determined_by_columns_that_tell_patients_apart():
+    rows = patients()
+    columns = [described(series) for series in rows]
+    proposal = propose(rows, columns, Calendar(), chosen(rows), flights=False)
+    assert proposal.std_errors == "cluster(nr)" and "trt" in proposal.terms
+    assert proposal.response.family.name in ("poisson", "negative_binomial")
+    assert len({"base", "lbase"} & proposal.terms.keys()) == 1

@@ -43,10 +43,14 @@ def text_of(html: str) -> str:
 
 
 def test_means_and_shares_are_those_of_the_rows_by_outcome(frame, tmp_path):
-    shown = text_of(page_of(frame, tmp_path))
+    html = page_of(frame, tmp_path, reading="Missing values are empty.")
+    shown = text_of(html)
     used = frame.dropna()
     share = used["survived"].mean()
-    assert "580 training rows" in shown and f"survived = 1 ({100 * share:.1f} %)" in shown
+    assert "580 training rows" in shown and "survived = 1. Missing values are empty." in shown
+    # By outcome are the levels of sex, town and grade, and not those of the outcome itself.
+    assert html.count('class="outcome"') == 3
+    assert f"survived = 1 ({100 * share:.1f} %)" in shown
     cells = [
         f"{rows['fare'].mean():.4g} ({rows['fare'].std(ddof=0):.4g})"
         for rows in (used, used[used["survived"] == 0], used[used["survived"] == 1])

@@ -25,6 +25,9 @@ from tfglm.survey.written_numbers import as_number, removed_marks
 BLOCK_BYTES, MOST_BLOCKS = 4 << 20, 8
 """Bytes of a block of CSV, and blocks that are looked at: 32 MB, or 524,288 rows of Parquet."""
 
+CODE_IN_LABEL = re.compile(r"(?<![\w.-])(-?[0-9]+)\s*[:=]\s*([^,;:=]+?)\)?(?=\s*[,;]|\s*$|\s+-?[0-9]+\s*[:=])")
+"""A value and what it means, in the label of a column."""
+
 BLANKS_TO_COMMAS = "awk '{$1 = $1} 1' OFS=,"
 
 
@@ -146,11 +149,16 @@ def with_labels(layout: Layout, path: Path, rows: pl.DataFrame) -> tuple[Layout,
     kind = foreign_kind(path)
     if kind not in ("stata", "spss"):
         return layout, {}
-    labels, of_columns = value_labels(path, kind), column_labels(path, kind)
-    columns = {
-        name: column.model_copy(update={"label": of_columns.get(column.source)})
-        for name, column in layout.columns.items()
-    }
+    labels, of_columns = dict(value_labels(path, kind)), column_labels(path, kind)
+    columns = {}
+    for name, column in layout.columns.items():
+        label, codes = label_and_codes(of_columns.get(column.source) or "")
+        columns[name] = column.model_copy(update={"label": label or None})
+        of_values = labels.get(column.source, {})
+        # Labels that are numbers say nothing, unless the label of the column says what they mean.
+        if codes and all(re.fullmatch("-?[0-9]+", str(code)) for code in of_values.values()):
+            meant = {value: codes.get(str(code), str(code)) for value, code in of_values.items()}
+            labels[column.source] = meant or {int(code): meaning for code, meaning in codes.items()}
     remarks = {}
     for name, column in list(columns.items()):
         of_column = labels.get(column.source)
@@ -166,6 +174,14 @@ def with_labels(layout: Layout, path: Path, rows: pl.DataFrame) -> tuple[Layout,
                 f"a number of which some values have labels: {shown}; if they mean no value, add them to missing"
             )
     return layout.model_copy(update={"columns": columns}), remarks
+
+
+def label_and_codes(label: str) -> tuple[str, dict[str, str]]:
+    """The label of a column without the meanings of its values, and these, if it has two or more: `DEATH, 1:YES, 0:NO`."""
+    codes = [(match.start(), match[1], match[2]) for match in CODE_IN_LABEL.finditer(label)]
+    if len(codes) < 2 or len({code for _, code, _ in codes}) < len(codes):
+        return label, {}
+    return label[: codes[0][0]].rstrip(" ,;:("), {code: meaning for _, code, meaning in codes}
 
 
 def labels_in(layout: Layout, name: str) -> Mapping[str, str]:

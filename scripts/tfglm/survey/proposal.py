@@ -16,6 +16,7 @@ from tfglm.survey.flights import COVARIATES
 from tfglm.survey.responses import (
     FEWEST_ROWS,
     MOST_MISSING,
+    TIME_OR_PLACE,
     UNITS,
     ProposedResponse,
     is_identifier,
@@ -235,7 +236,8 @@ class _Choice:
         ]
         suitable = [name for name in suitable if name not in leaking][: screening.MOST_COLUMNS]
         in_file = [name for name in self.terms if name in suitable and name not in self.calendar.derive]
-        return by_strength, leaking | screening.functions_of_two(self.complete, in_file)
+        units = self.unit.values if self.unit else len(self.complete)
+        return by_strength, leaking | screening.functions_of_two(self.complete, in_file, units)
 
     def objections(self, name: str, leak: str | None) -> Iterator[str | None]:
         """Yield why a column can have no term, or None, from one check after the other: the first reason counts. If errors by
@@ -268,7 +270,9 @@ class _Choice:
             yield FURTHER
         with_it = self.factors | {name} if is_factor else self.factors
         coefficients = self.coefficients + self._size(name)
-        yield obstacle(self.complete.drop_nulls(name), [*self.chosen, name], with_it, coefficients, response)
+        logged = [each for each in (*self.chosen, name) if self.terms[each].startswith("log(")]
+        as_terms = self.complete.drop_nulls(name).with_columns(pl.col(logged).cast(pl.Float64).log())
+        yield obstacle(as_terms, [*self.chosen, name], with_it, coefficients, response)
 
     def add(self, name: str) -> None:
         """Choose a column."""
@@ -333,10 +337,18 @@ def unit_of(columns: Sequence[ColumnSummary], rows: int) -> ColumnSummary | None
         if column.kind not in ("integer", "text") or column.missing or not column.values:
             continue
         repeats = column.values >= FEWEST_UNITS and rows >= FEWEST_ROWS_OF_A_UNIT * column.values
-        is_unit = is_named(column, REPEATS) or is_identifier(column, rows)
+        is_unit = is_named(column, REPEATS) or is_identifier(column, rows) or is_panel(column, columns, rows)
         if is_unit and repeats and column.frequent[0][1] <= LARGEST_UNIT * rows:
             return column
     return None
+
+
+def is_panel(unit: ColumnSummary, columns: Sequence[ColumnSummary], rows: int) -> bool:
+    """Whether each value has one row for each value of another column, a time by its name, as persons have in years."""
+    each, rest = divmod(rows, unit.values)
+    is_balanced = rest == 0 and unit.frequent[0][1] == each and not is_named(unit, TIME_OR_PLACE)
+    times = (column for column in columns if column is not unit and is_named(column, TIME_OR_PLACE))
+    return is_balanced and unit.kind == "integer" and any(time.values == each and not time.missing for time in times)
 
 
 def untestable(rows: pl.DataFrame, factor: str, unit: str) -> str | None:

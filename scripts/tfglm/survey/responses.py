@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import polars as pl
 
 from tfglm.config.responses import ComputedResponse
@@ -28,19 +29,21 @@ FEW_VALUES = 12
 
 OUTCOMES = (
     "target|outcome|response|diagnosis|readmitted|stroke|converted|clicked|subscribed|purchased|bought|surviv(ed|al)|died|dead|"
-    "deaths?|deceased|churn(ed)?|attrition|exited|default(ed)?|fraud|cancell?ed|approved|released|vote|voting"
+    "deaths?|deceased|churn(ed)?|attrition|exited|default(ed)?|fraud|cancell?ed|approved?|reject(ed)?|released|vote|voting"
 )
 """Names of a response, as a pattern, also as the first or the last of several words."""
-WHOLE_OUTCOMES = "y|label|class|event|success|late|result|risk|returned|won"
+WHOLE_OUTCOMES = "y|purchase|label|class|event|success|late|result|risk|returned|won"
 """Names of a response that say so only alone."""
 AMOUNTS = (
     "(sale)?prices?|msrp|rent|charges?|fares?|tips?|costs?|expens(es?|iture)|spending|sales|revenue|profit|salary|wages?|value|"
     "delay|mpg|medv|quality|strength|yield|demand|consumption|emissions?|expectancy|life_?exp"
 )
 """Names of numbers that are often explained, less often than OUTCOMES."""
+FEW_AMOUNTS = "quality|delay"
+"""Those that may have few values, as scores do."""
 COUNTS = (
     "visits?|(md|doc)vis(its)?|n?claims?|(claim|n)nb|claim_nb|accidents|crashes|injuries|casualties|rentals|affairs|"
-    "satell(ites)?|seizures|deaths|cases|events|incidents|infections|births|goals"
+    "satell(ites)?|seizures|deaths|cases|events|incidents|infections|births|goals|articles|publications|arrests"
 )
 """Names of counts that are often explained."""
 WHOLE_COUNTS = "count|cnt"
@@ -62,6 +65,8 @@ MOST_CLASSES = 7
 """Most values of a text that is a response."""
 FEWEST_TOGETHER = 5
 """Rows in which two dummies would both be 1 by chance, so that none tells something."""
+MEDIAN_OF_COUNTS = 5
+"""Greatest median of whole numbers from 0 that are taken for a count without a name that says so."""
 OVERDISPERSED = 1.5
 """Variance of a count that the covariates leave, in units of its mean, above which it is no Poisson count."""
 KINDS = ("two values", "numbers")
@@ -103,7 +108,7 @@ def late_flights(question: Question, rows: pl.DataFrame) -> ProposedResponse:
 
 def candidates_of(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> list[ProposedResponse]:
     """Return the columns that could be the response, the likeliest first. Raises UserError if none could be one."""
-    never = dummies_of_sets(columns, rows)
+    never = dummies_of_sets(columns, rows) | squares(columns)
     if {"x", "y", "z"} <= {column.name.lower() for column in columns}:
         never |= {"y", "Y"}  # a place or a size, not a response
     ranked = []
@@ -131,6 +136,8 @@ def candidates_of(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> list[
             f"{FEW_VALUES} values\n  derive one: docs/config/data.md (How do I derive a column?)"
         )
     ranked.sort(key=lambda entry: entry[:2], reverse=True)
+    # Where many columns are 0 or 1, others that no name tells are the likelier ones behind the first.
+    ranked[1:] = sorted(ranked[1:], key=lambda entry: (entry[0], entry[2].values > 2), reverse=True)
     if not ranked[0][-1]:
         ranked[0] = (*ranked[0][:3], "the last column that could be one")
     return [as_response(column, rows, reason or KINDS[column.values > 2]) for _, _, column, reason in ranked]
@@ -147,14 +154,17 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[int | None, str]:
         return 3, named
     if is_named(column, TIME_OR_PLACE):
         return None, ""
-    if column.is_numeric and (is_named(column, f"{AMOUNTS}|{COUNTS}") or re.fullmatch(WHOLE_COUNTS, "_".join(words))):
+    # A wage of few values is a class of wages.
+    amounts = AMOUNTS if column.values > FEW_VALUES else FEW_AMOUNTS
+    amounts = f"(ln?|log)?_?({amounts})"
+    if column.is_numeric and (is_named(column, f"{amounts}|{COUNTS}") or re.fullmatch(WHOLE_COUNTS, "_".join(words))):
         return 2, named
     of_label = re.findall(r"[^\W\d_]+", column.label.lower())
     labelled = "labelled as a response often is"
     if any(re.fullmatch(OUTCOMES, word) for word in of_label):
         return 3, labelled
     if column.is_numeric and any(re.fullmatch(f"{AMOUNTS}|{COUNTS}", word) for word in of_label):
-        return 2, labelled
+        return (3 if place == 0 else 2), labelled
     if any(re.fullmatch(f"{EXPLAINS}|{TIME_OR_PLACE}", word) for word in of_label):
         return 0, ""
     return (0 if place == 0 or re.fullmatch(EXPLAINS, plain[-1]) else 1), ""
@@ -172,6 +182,12 @@ def rows_of_the_rarest(values: pl.Series) -> int:
     return int(values.alias("value").value_counts()["count"].to_numpy().min())
 
 
+def squares(columns: Sequence[ColumnSummary]) -> set[str]:
+    """The numbers that are the square of another by their name, as `agesq` beside `age`."""
+    names = {column.name for column in columns if column.is_numeric}
+    return {name for name in names if re.sub("_?(sq|squared|2)$", "", name) in names - {name}}
+
+
 def dummies_of_sets(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set[str]:
     """The columns of 0 and 1 that are levels of one factor: named alike, and never 1 together, though chance would have it so."""
     flags = {
@@ -183,6 +199,7 @@ def dummies_of_sets(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set
     for first, second in itertools.combinations(flags, 2):
         same = itertools.takewhile(lambda letters: letters[0] == letters[1], zip(first, second, strict=False))
         alike = len(list(same)) >= max(3, min(len(first), len(second)) // 2)
+        alike |= first.rstrip("0123456789") == second.rstrip("0123456789")
         both = int((flags[first] & flags[second]).sum())
         by_chance = flags[first].mean() * flags[second].mean() * len(rows)
         if alike and both == 0 and by_chance >= FEWEST_TOGETHER:
@@ -258,7 +275,7 @@ def as_response(column: ColumnSummary, rows: pl.DataFrame, reason: str) -> Propo
     if are_classes(column, rows):
         reason = f"{reason}; one of {column.values} classes"
         return ProposedResponse(column.name, column.name, Multinomial(), reason, values)
-    if is_count(column):
+    if is_count(column, values):
         return ProposedResponse(column.name, column.name, Poisson(), f"{reason}; a count", values)
     if column.values > 2:
         return ProposedResponse(column.name, column.name, Gaussian(), reason, values)
@@ -280,13 +297,19 @@ def as_response(column: ColumnSummary, rows: pl.DataFrame, reason: str) -> Propo
     return ProposedResponse(name, column.name, Binomial(), reason, (values == event).cast(pl.Int64), derive)
 
 
-def is_count(column: ColumnSummary) -> bool:
-    """Whether a column counts: whole numbers from 0 with a name that says so, or of which 0 or 1 is the most frequent."""
+def is_count(column: ColumnSummary, values: pl.Series) -> bool:
+    """Whether a column counts: whole numbers from 0 with a name that says so, or mostly small: 0 or 1 is the most frequent, or
+    the median is small beside the greatest."""
     if column.kind != "integer" or column.values <= 2 or column.least < 0:
         return False
     if is_named(column, AMOUNTS):
         return False
-    return is_named(column, f"{COUNTS}|{WHOLE_COUNTS}") or (column.least == 0 and column.frequent[0][0] <= 1)
+    if is_named(column, f"{COUNTS}|{WHOLE_COUNTS}"):
+        return True
+    is_small = column.values > FEW_VALUES and float(np.median(values.drop_nulls().to_numpy())) <= min(
+        MEDIAN_OF_COUNTS, column.greatest / 5
+    )
+    return column.least == 0 and (column.frequent[0][0] <= 1 or is_small)
 
 
 def words_of_name(column: ColumnSummary) -> list[str]:

@@ -194,7 +194,7 @@ def separates(rows: pl.DataFrame, factors: Collection[str], response: str) -> bo
     return bool(best.status == 0 and -best.fun > SEPARATED)
 
 
-def functions_of_two(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, str]:
+def functions_of_two(rows: pl.DataFrame, names: Sequence[str], units: int) -> dict[str, str]:
     """The columns of few values that two others determine together, with the reason; the later ones of a file first.
 
     Parameters
@@ -203,19 +203,22 @@ def functions_of_two(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, str]
         The columns.
     names
         Those that may be covariates, in the order of the file.
+    units
+        How many units the rows are about. Two columns that tell all units apart determine whatever is known of a unit.
     """
     rows = drawn(rows.select(names).drop_nulls())
+    most = min(units, len(rows)) // 4
     codes = {name: (rows[name].rank("dense") - 1).to_numpy().astype(np.int64) for name in names} if len(rows) else {}
     values = {name: int(code.max()) + 1 for name, code in codes.items()}
     found: dict[str, str] = {}
     for name in reversed(list(codes)):
-        others = [other for other in codes if other != name and other not in found and values[other] <= len(rows) // 4]
+        others = [other for other in codes if other != name and other not in found and values[other] <= most]
         if not 2 <= values[name] <= MOST_VALUES:
             continue
         alone = {other for other in others if determines(codes[other], codes[name], values[name])}
         for first, second in itertools.combinations([other for other in others if other not in alone], 2):
             pairs = codes[first] * values[second] + codes[second]
-            if len(np.unique(pairs)) <= len(rows) // 4 and determines(pairs, codes[name], values[name]):
+            if len(np.unique(pairs)) <= most and determines(pairs, codes[name], values[name]):
                 found[name] = f"determined by {first} and {second}"
                 break
     return found
