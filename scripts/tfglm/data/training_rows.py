@@ -69,17 +69,22 @@ def sample(
     rows : int64 array [distinct values]
         How often each occurs in the sample.
     """
-    shards = [(file, shard) for file in files for shard in training_shards(file)]
-    share = min(1.0, most_rows / max(sum(shard.rows for _, shard in shards), 1))
     drawn = [np.zeros(0)]
-    for file, shard in shards:
-        rows = int(np.ceil(share * shard.rows))
+    for file, shard, rows in sampled_shards(files, most_rows):
         values = file.stored(shard, column, rows)
         if file.column(column).coded:
             values = number_table(file, column)[values]
         drawn.append(values[usable(file, shard, required, rows)].astype(float))
     values = np.concatenate(drawn)
     return np.unique(values[~np.isnan(values)], return_counts=True)
+
+
+def sampled_shards(files: Sequence[IngestedFile], most_rows: int) -> Iterator[tuple[IngestedFile, Shard, int]]:
+    """Yield the training shards with their files, and how many of their first rows make a sample of about so many."""
+    shards = [(file, shard) for file in files for shard in training_shards(file)]
+    share = min(1.0, most_rows / max(sum(shard.rows for _, shard in shards), 1))
+    for file, shard in shards:
+        yield file, shard, int(np.ceil(share * shard.rows))
 
 
 def sampled_rows(
@@ -91,16 +96,13 @@ def sampled_rows(
     -------
     By column, [rows]: float64 numbers, or text as objects; NaN or '' if missing. Text without codes is absent.
     """
-    shards = [(file, shard) for file in files for shard in training_shards(file)]
-    share = min(1.0, most_rows / max(sum(shard.rows for _, shard in shards), 1))
     kept = [
         name
         for name in columns
         if all(file.column(name).kind in ("integer", "number") or file.column(name).coded for file in files)
     ]
     drawn: dict[str, list[np.ndarray]] = {name: [] for name in kept}
-    for file, shard in shards:
-        rows = int(np.ceil(share * shard.rows))
+    for file, shard, rows in sampled_shards(files, most_rows):
         good = usable(file, shard, required, rows)
         for name in kept:
             column, values = file.column(name), file.stored(shard, name, rows)[good]

@@ -231,8 +231,6 @@ def check_names(
     """Raise UserError for terms of reference levels, contrasts and hypotheses that the formula has not. Their levels are not
     known before the rows are. `constants` are terms beside those of the formula, and whether they have levels."""
     problems = Problems()
-    factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
-    categorical = [name for name, levels in factors.items() if levels is not False]
     ordered = {
         factor.name: factor
         for term in formula.terms
@@ -244,12 +242,8 @@ def check_names(
             problems.messages.append(
                 f"{where}.reference: `{name}` has contrasts of levels, and no reference level; write C({ordered[name].column})"
             )
-        elif name not in categorical:
-            what = "is a number, which has no levels" if name in factors else "is no factor of the formula"
-            problems.messages.append(
-                f"{where}.reference: `{name}` {what}{nearest(name, [other for other in categorical if other != name])}\n"
-                f"  {listed('there are', categorical)}"
-            )
+        elif problem := without_levels(name, formula, kinds):
+            problems.messages.append(f"{where}.reference: {problem}")
     terms = {**{term.name: has_levels(term.factors, kinds) for term in formula.terms}, **constants}
     for place, weights in combinations.items():
         for coefficient in weights:
@@ -299,15 +293,19 @@ def check_compared(
     where: str, formula: ParsedFormula, kinds: Mapping[str, Kind | None], pairwise: Sequence[str]
 ) -> None:
     """Raise UserError for factors whose levels are to be compared that the formula has not, or that have none."""
-    factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
-    categorical = [name for name, levels in factors.items() if levels is not False]
     for name in pairwise:
-        if name not in categorical:
-            what = "is a number, which has no levels" if name in factors else "is no factor of the formula"
-            raise UserError(
-                f"{where}.pairwise: `{name}` {what}{nearest(name, [other for other in categorical if other != name])}\n"
-                f"  {listed('there are', categorical)}"
-            )
+        if problem := without_levels(name, formula, kinds):
+            raise UserError(f"{where}.pairwise: {problem}")
+
+
+def without_levels(name: str, formula: ParsedFormula, kinds: Mapping[str, Kind | None]) -> str | None:
+    """Return why no factor of the formula with this name has levels; None if one has, or if it is unknown."""
+    factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
+    categorical = [other for other, levels in factors.items() if levels is not False]
+    if name in categorical:
+        return None
+    what = "is a number, which has no levels" if name in factors else "is no factor of the formula"
+    return f"`{name}` {what}{nearest(name, categorical)}\n  {listed('there are', categorical)}"
 
 
 def has_levels(factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None]) -> bool | None:

@@ -66,5 +66,4 @@ class BinomialLink(LinkedFamily, Binomial):
         score = np.where(kept, (1.0 - y) * down - y * up, 0.0) * weight
         information = np.where(kept, up * down, 0.0) * weight
         loss = np.where(kept, self.loss(eta, y), 0.0) * weight
-        pearson = score * np.divide(score, information, out=np.zeros_like(score), where=information > 0)
-        return Terms(float(loss.sum()), float(pearson.sum()), score, information)
+        return Terms.from_rows(loss, score, information)

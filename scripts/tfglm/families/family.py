@@ -19,6 +19,13 @@ class Terms(NamedTuple):
     score: np.ndarray
     weight: np.ndarray
 
+    @classmethod
+    def from_rows(cls, loss: np.ndarray, score: np.ndarray, weight: np.ndarray) -> "Terms":
+        """Return the sums for these rows."""
+        # A variance that rounds to 0 belongs to a residual that does.
+        pearson = score * np.divide(score, weight, out=np.zeros_like(score), where=weight > 0)
+        return cls(float(loss.sum()), float(pearson.sum()), score, weight)
+
 
 class LikelihoodSums(NamedTuple):
     """The sums over the rows that determine the likelihood at the estimate: `loss`, `saturated` and `base` of the family,
@@ -211,9 +218,7 @@ class Family(ABC):
         score = np.where(kept, mean - y, 0.0) * weight
         information = np.where(kept, self.variance(mean) * weight, 0.0)
         loss = np.where(kept, self.loss(eta, y) * weight, 0.0)
-        # A variance that rounds to 0 belongs to a residual that does.
-        pearson = score * np.divide(score, information, out=np.zeros_like(score), where=information > 0)
-        return Terms(float(loss.sum()), float(pearson.sum()), score, information)
+        return Terms.from_rows(loss, score, information)
 
     def shape_terms(
         self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray

@@ -110,9 +110,7 @@ class LinkedFamily(Family):
         score = np.where(kept, self.residual(eta, mean, y) * per_mean, 0.0) * weight
         information = np.where(kept, self.slope(eta, mean) * per_mean, 0.0) * weight
         loss = np.where(kept, self.loss(eta, y), 0.0) * weight
-        # A variance that rounds to 0 belongs to a residual that does.
-        pearson = score * np.divide(score, information, out=np.zeros_like(score), where=information > 0)
-        return Terms(float(loss.sum()), float(pearson.sum()), score, information)
+        return Terms.from_rows(loss, score, information)
 
 
 class PositiveFamily(LinkedFamily):

@@ -38,15 +38,12 @@ def table(accounts: dict[str, dict]) -> pd.DataFrame:
 
     The reasons come by their numbers of rows in the last account. What happened to no row has no column.
     """
-    dropped = pd.DataFrame([reasons(account) for account in accounts.values()]).fillna(0)
+    used, dropped = used_and_dropped(accounts)
     dropped = dropped.loc[:, dropped.any()].sort_values(len(dropped) - 1, axis=1, ascending=False, kind="stable")
     others = dropped.columns[MOST_REASONS:]
     if len(others) > 1:
         shown = dropped.drop(columns=others)
         dropped = shown.assign(**{f"{len(others)} other reasons": dropped[others].sum(axis=1)})
-    used = pd.DataFrame(
-        [{split: account["splits"][split]["used"] for split in SPLITS} for account in accounts.values()]
-    )
     read = pd.DataFrame({"read": [account["read"] for account in accounts.values()]})
     numbers = pd.concat({"": read, "dropped": dropped, "used to": used.loc[:, used.any()]}, axis=1)
     written = numbers.map(lambda rows: f"{rows:,.0f}" if rows else "–")
@@ -56,10 +53,7 @@ def table(accounts: dict[str, dict]) -> pd.DataFrame:
 
 def parts(accounts: dict[str, dict]) -> pd.DataFrame:
     """What became of the rows of each file, [files, uses and reasons], the rarer reasons together."""
-    used = pd.DataFrame(
-        [{split: account["splits"][split]["used"] for split in SPLITS} for account in accounts.values()]
-    )
-    dropped = pd.DataFrame([reasons(account) for account in accounts.values()]).fillna(0)
+    used, dropped = used_and_dropped(accounts)
     dropped = dropped[dropped.sum().sort_values(ascending=False, kind="stable").index].rename(
         columns="dropped, {}".format
     )
@@ -67,6 +61,12 @@ def parts(accounts: dict[str, dict]) -> pd.DataFrame:
     shown = dropped.drop(columns=few).assign(**({"dropped, other": dropped[few].sum(axis=1)} if len(few) else {}))
     shares = pd.concat([used, shown], axis=1).set_axis(list(accounts))
     return shares.loc[:, shares.sum() > 0]
+
+
+def used_and_dropped(accounts: dict[str, dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of each account, used by split, and dropped by reason."""
+    used = [{split: account["splits"][split]["used"] for split in SPLITS} for account in accounts.values()]
+    return pd.DataFrame(used), pd.DataFrame([reasons(account) for account in accounts.values()]).fillna(0)
 
 
 def reasons(account: dict) -> dict[str, int]:
