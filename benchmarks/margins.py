@@ -1,4 +1,4 @@
-"""How often do 95 % intervals of average marginal effects and adjusted means cover the truth?
+"""How often do 95 % intervals of average marginal effects and adjusted means cover the truth, also in scenarios?
 
 Responses are drawn again and again for the same made-up rows, and fitted as a user's are. Writes benchmarks/results/margins.json:
 by design and quantity the share of intervals with the truth in them; `chance` is how far from 0.95 chance alone would bring it.
@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 from replicates import Replicates  # noqa: E402
-from tfglm.results.margins import margins  # noqa: E402
+from tfglm.results.marginal_tables import marginal_tables  # noqa: E402
+from tfglm.results.margins import average_rows  # noqa: E402
+from tfglm.results.scenario_table import scenario_table  # noqa: E402
 
 ROWS, CLUSTERS = 1000, 100
 EFFECTS = {"AA": 0.0, "B6": 0.4, "DL": -0.3, "UA": 0.6}
@@ -28,6 +31,7 @@ DESIGNS = {
     "poisson, robust": ("poisson", {"std_errors": "robust"}),
     "gaussian, by cluster": ("gaussian", {"std_errors": "cluster(date)"}),
 }
+SCENARIOS = {"early": {"hour": "-1"}, "late": {"hour": "1.5"}}
 MEAN = {"binomial": scipy.special.expit, "poisson": np.exp, "gaussian": lambda eta: eta}
 
 
@@ -58,7 +62,22 @@ def truth(frame: pd.DataFrame, family: str) -> dict[str, float]:
         effects[f"effect {name}"] = (average(**{name: frame[name] + step}) - average(**{name: frame[name] - step})) / (
             2 * step
         )
-    return effects | means
+    return effects | means | in_scenarios(average, frame)
+
+
+def in_scenarios(average: Callable[..., float], frame: pd.DataFrame) -> dict[str, float]:
+    """The means and effects in scenarios, and their differences: in the order of the table."""
+    step, known = 1e-4, {}
+    for name, scenario in SCENARIOS.items():
+        hour = float(scenario["hour"])
+        of_levels = {level: average(hour=hour, carrier=level) for level in EFFECTS}
+        known[name] = {"mean": average(hour=hour)}
+        known[name] |= {f"effect {level}": of_levels[level] - of_levels["AA"] for level in list(EFFECTS)[1:]}
+        known[name]["effect hour"] = (average(hour=hour + step) - average(hour=hour - step)) / (2 * step)
+        higher, lower = (average(hour=hour, wind=frame["wind"] + each) for each in (step, -step))
+        known[name]["effect wind"] = (higher - lower) / (2 * step)
+    result = {f"{name}, {what}": value for name, each in known.items() for what, value in each.items()}
+    return result | {f"late - early, {what}": value - known["early"][what] for what, value in known["late"].items()}
 
 
 def draw(family: str, frame: pd.DataFrame, random: np.random.Generator) -> np.ndarray:
@@ -78,10 +97,14 @@ def coverage(family: str, settings: dict, replicates: int, seed: int, folder: Pa
     covered = np.zeros(len(exact))
     for _ in range(replicates):
         estimates = fits.estimates(draw(family, frame, random))
-        tables = margins(fits.design, estimates.fitted, fits.workload.files, {}, estimates.df_residual, 0.95)
-        limits = pd.concat([tables.effects, tables.means])[["ci_lower", "ci_upper"]].to_numpy()
+        averaged = average_rows(fits.design, estimates.fitted, fits.workload.files, margins_at=SCENARIOS)
+        given = fits.design, estimates.fitted, averaged, {}, estimates.df_residual, 0.95
+        tables = marginal_tables(*given)
+        scenarios = scenario_table(*given)
+        limits = pd.concat([tables.effects, tables.means, scenarios])[["ci_lower", "ci_upper"]].to_numpy(float)
         values = np.array(list(exact.values()))
-        covered += (limits[:, 0] <= values) & (values <= limits[:, 1])
+        # What has no interval is 0 by the model.
+        covered += np.isnan(limits[:, 0]) | ((limits[:, 0] <= values) & (values <= limits[:, 1]))
     return dict(zip(exact, (covered / replicates).tolist(), strict=True))
 
 

@@ -16,6 +16,7 @@ from tfglm.design.references import (
     check_profile,
     check_reference,
 )
+from tfglm.design.scenarios import check_scenarios
 from tfglm.errors import Problems
 
 
@@ -42,6 +43,9 @@ def main(arguments: argparse.Namespace) -> None:
         check_hypotheses(design, arguments.to_check.hypotheses)
     with problems.collected():
         check_pairwise(design, arguments.to_check.pairwise, arguments.to_check.pairwise_at)
+    with problems.collected():
+        given = arguments.to_check
+        check_scenarios(design, given.margins_at, given.margins_contrasts, given.offset_at)
     if dictionary.rows["evaluate"]:
         with problems.collected():
             check_groups(f"{arguments.section}.{arguments.model}", files, arguments.to_check.by)

@@ -34,6 +34,7 @@ def main(arguments: argparse.Namespace) -> None:
             of_collapsed=collapsed,
             threads=arguments.threads,
             offset_at=arguments.settings.offset_at,
+            margins_at=arguments.settings.margins_at,
         )
         averaged.write(arguments.averages, arguments.fit)
         command.log(f"averages over {averaged.rows:,.0f} training rows")

@@ -147,6 +147,7 @@ if __name__ == "__main__":
     of_home.add_argument("--pages", type=Path, nargs="*", default=[], help="pages and files to link to")
     of_home.add_argument("--marginal-effects", type=Path, nargs="*", default=[], help="marginal_effects.csv of models")
     of_home.add_argument("--adjusted-means", type=Path, nargs="*", default=[], help="adjusted_means.csv of models")
+    of_home.add_argument("--margins-at", type=Path, nargs="*", default=[], help="margins_at.csv of models")
     of_home.add_argument("--command", required=True, help="what makes these results again")
     of_home.add_argument("--page", type=Path, required=True, help="HTML page to write")
     of_scores = kinds.add_parser("scores", help="what the models predict of the files under `score`")

@@ -12,6 +12,7 @@ import marginaleffects
 import pandas as pd
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from marginaleffects.datagrid import datagrid
 
 PACKAGES = ("marginaleffects", "polars", "statsmodels")
 TIGHT = {"tol": 1e-14, "maxiter": 200}
@@ -48,6 +49,25 @@ def slope(fit, column: str, weights: str | None) -> list:
     return described(table, ("estimate", "std_error"))[0]
 
 
+HOURS = [-1.5, 0.25]
+"""Of all rows, in two scenarios."""
+
+
+def in_scenarios(fit) -> dict:
+    """Means, comparisons and slopes at each of HOURS, and their differences."""
+    grid = datagrid(model=fit, hour=HOURS, grid_type="counterfactual")
+    settings = {"newdata": grid, "by": "hour"}
+    said = {}
+    for key, hypothesis in (("in each", None), ("differences", "difference ~ sequential")):
+        further = settings | {"hypothesis": hypothesis}
+        means = marginaleffects.avg_predictions(fit, **further)
+        carriers = marginaleffects.avg_comparisons(fit, variables={"carrier": ["AA", "UA"]}, **further)
+        slopes = marginaleffects.avg_slopes(fit, variables="wind", eps=STEP, **further)
+        tables = {"mean": means, "UA - AA": carriers, "wind": slopes}
+        said[key] = {name: described(table, ("estimate", "std_error")) for name, table in tables.items()}
+    return said
+
+
 golden = {"versions": {name: version(name) for name in PACKAGES}}
 for name, (formula, family, options, errors, weights) in CASES.items():
     fit = smf.glm(formula, frame, family=family, **options).fit(**TIGHT, **errors)
@@ -60,4 +80,6 @@ for name, (formula, family, options, errors, weights) in CASES.items():
         "slopes": [[column, *slope(fit, column, weights)] for column in numbers],
         "means": described(means, ("carrier", "estimate", "std_error", "conf_low", "conf_high")),
     }
+    if "hour" in formula and "wind" in formula:
+        golden[name]["scenarios"] = in_scenarios(fit)
 Path("margins.json").write_text(json.dumps(golden, indent=1) + "\n")

@@ -62,6 +62,11 @@ RERUNS = {
         {"write_tables": 1, "write_pages": 1, "write_home": 1},
     ),
     "adjusted_means": ("adjusted_means", "balanced", EVALUATED_ANEW),
+    "margins_at": (
+        "margins_at",
+        {"far": {"distance": 2000}, "near": {"distance": 500}},
+        {"evaluate": 1, "write_tables_margins_at": 1, "write_pages": 1, "write_home": 1},
+    ),
     "reference": (
         "reference",
         {"origin": "LGA"},

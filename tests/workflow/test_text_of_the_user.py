@@ -56,6 +56,8 @@ def test_text_of_the_user_goes_through_a_whole_run_as_it_is(tmp_path):
         "contrasts": {f"{SCRIPT} {{input}}": {"g[%s %d]": 1, "g[$HOME]": -1}},
         "hypotheses": {"<b>{2}</b> $HOME": [{"x": 1}]},
         "pairwise": ["g"],
+        "margins_at": {f"{SCRIPT} {{input}}": {"g": "$HOME"}, "<b>{2}</b> $HOME": {"g": "%s %d", "x": 0.5}},
+        "margins_contrasts": {f"%s {SCRIPT}": {f"{SCRIPT} {{input}}": 1, "<b>{2}</b> $HOME": -1}},
         "by": ["g"],
     }
     config = {

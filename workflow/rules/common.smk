@@ -243,16 +243,22 @@ def settings(*keys):
     Keys at their default are left out. So a new key in a later version is no reason to run again."""
 
     def section(wildcards):
-        values = model_of(wildcards).model_dump(include=set(keys), exclude_defaults=True)
-        return json.dumps(values, sort_keys=True)
+        return json.dumps(ordered(model_of(wildcards).model_dump(include=set(keys), exclude_defaults=True)))
 
     return section
 
 
+def ordered(section):
+    """Keys of a section in alphabetical order, down to the last, so that their order is no reason to run again. Scenarios keep
+    theirs: each is compared with those before it."""
+    values = json.loads(json.dumps(section, sort_keys=True))
+    return values | {key: section[key] for key in ("margins_at",) if key in section}
+
+
 def settings_of_regressions(*keys):
     """The same for all regressions, by name."""
-    sections = {name: CONFIG.models[name].model_dump(include=set(keys), exclude_defaults=True) for name in REGRESSIONS}
-    return json.dumps(sections, sort_keys=True)
+    dumped = {name: CONFIG.models[name].model_dump(include=set(keys), exclude_defaults=True) for name in REGRESSIONS}
+    return json.dumps({name: ordered(section) for name, section in sorted(dumped.items())})
 
 
 def unwatched(function):

@@ -19,7 +19,12 @@ rule build_design:
         settings=settings(*DesignConfig.model_fields),
         known_late=known_late,
         # Checked here, but no reason to make another design or another fit.
-        to_check=unwatched(settings("reference", "contrasts", "hypotheses", "pairwise", "pairwise_at", "by")),
+        to_check=unwatched(
+            settings(
+                *["reference", "contrasts", "hypotheses", "pairwise", "pairwise_at", "by"],
+                *["margins_at", "margins_contrasts", "offset_at"],
+            )
+        ),
     message:
         "{wildcards.model}: combining the formula with the levels"
     shell:

@@ -32,9 +32,7 @@ for variant in variants("evaluate", evaluations_of, USUAL_EVALUATIONS):
         params:
             engine=ENGINE,
             split=literal("evaluate"),
-            settings=settings(
-                *KEYS_OF_METRICS, *(["adjusted_means", "offset_at"] if "averages.npz" in variant.files else [])
-            ),
+            settings=settings(*KEYS_OF_METRICS, *(KEYS_OF_AVERAGES if "averages.npz" in variant.files else [])),
             files=options_of_evaluations(variant.files),
         message:
             "{wildcards.model}: reading the rows for metrics and averages"
@@ -101,7 +99,7 @@ use rule evaluate as evaluate_averages with:
     params:
         engine=ENGINE,
         split=literal("evaluate"),
-        settings=settings("adjusted_means", "offset_at"),
+        settings=settings(*KEYS_OF_AVERAGES),
         files=options_of_evaluations(["averages.npz"]),
 
 

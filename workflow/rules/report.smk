@@ -101,6 +101,7 @@ rule write_scores:
 
 
 AVERAGED = [model for model in REGRESSIONS if CONFIG.models[model].marginal_effects]
+WITH_SCENARIOS = [model for model in REGRESSIONS if CONFIG.models[model].margins_at]
 
 
 rule write_home:
@@ -116,6 +117,8 @@ rule write_home:
         effects=expand(f"{MODEL}/marginal_effects.csv", model=AVERAGED),
         means=expand(f"{MODEL}/adjusted_means.csv", model=AVERAGED),
         of_averages=expand(f"{MODEL}/{{table}}.sha256", model=AVERAGED, table=["marginal_effects", "adjusted_means"]),
+        scenarios=expand(f"{MODEL}/margins_at.csv", model=WITH_SCENARIOS),
+        of_scenarios=expand(f"{MODEL}/margins_at.sha256", model=WITH_SCENARIOS),
     output:
         report(
             f"{RESULTS}/index.html",
@@ -132,7 +135,7 @@ rule write_home:
     params:
         engine=ENGINE,
         models=literal(expand(MODEL, model=MODELS)),
-        settings=literal(settings_of_regressions("adjusted_means", "confidence", "offset_at")),
+        settings=literal(settings_of_regressions("adjusted_means", "confidence", "margins_at", "offset_at")),
         words=literal(WORDS),
         held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
         pages=literal(pages_of_all_models()),
@@ -152,6 +155,7 @@ rule write_home:
         " {params.held_out}"
         " --marginal-effects {input.effects}"
         " --adjusted-means {input.means}"
+        " --margins-at {input.scenarios}"
         " --pages {params.pages}"
         " --command {params.command:q}"
         " --page {output}"

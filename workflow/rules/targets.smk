@@ -13,6 +13,7 @@ CAPTIONS = {
     "embeddings.svg": ("embeddings", "embeddings of levels, picture"),
     "marginal_effects.csv": ("marginal_effects", "average marginal effects, table"),
     "adjusted_means.csv": ("adjusted_means", "adjusted means, table"),
+    "margins_at.csv": ("margins_at", "means and effects in scenarios, table"),
     "diagnostics.html": ("diagnostics", "diagnostics"),
     "history.svg": ("history", "how the fit went, picture"),
 }
@@ -29,8 +30,9 @@ def in_report(name):
 
 # The tables that a regression has if its section says so, and the curves of its formula.
 MARGINAL_TABLES = ("marginal_effects", "adjusted_means")
+AVERAGED_TABLES = (*MARGINAL_TABLES, "margins_at")
 USUAL_TABLES = ("coefficients", "terms", *MARGINAL_TABLES)
-OPTIONAL_TABLES = ("pairwise", "profile", "path", "vcov")
+OPTIONAL_TABLES = ("pairwise", "margins_at", "profile", "path", "vcov")
 # Only the fit shows whether the coefficients that these tables name have estimates, so they may be refused. Each has a job of its own,
 # which comes after the other tables and does not take them with it.
 REFUSABLE_TABLES = ("contrasts", "hypotheses")
@@ -50,6 +52,7 @@ def evaluations_of(name):
 
 
 KEYS_OF_METRICS = ("threshold", "unseen", "by")
+KEYS_OF_AVERAGES = ("adjusted_means", "margins_at", "offset_at")
 OPTIONS_OF_EVALUATIONS = {"metrics.json": "metrics", "metrics_by.csv": "groups", "averages.npz": "averages"}
 
 
@@ -95,12 +98,13 @@ KEYS_OF_TABLES = {
     "contrasts": ["adjust", "confidence", "contrasts"],
     "hypotheses": ["adjust", "hypotheses"],
     "pairwise": ["confidence", "pairwise", "pairwise_at"],
+    "margins_at": ["confidence", "margins_contrasts"],
     "effects": ["confidence"],
     "marginal_effects": ["adjusted_means", "confidence"],
     "adjusted_means": ["adjusted_means", "confidence"],
 }
 # The tables that pages read, which have a digest.
-SEALED = ("coefficients", "terms", "effects", "embeddings", *MARGINAL_TABLES)
+SEALED = ("coefficients", "terms", "effects", "embeddings", *AVERAGED_TABLES)
 
 
 def files_of_tables(tables, is_network=False):
@@ -126,8 +130,8 @@ def inputs_of_tables(tables):
     return {
         "reference": reference_of_regression,
         "dictionary": curves,
-        "averages": AVERAGES[0] if set(tables) & set(MARGINAL_TABLES) else [],
-        "digest": AVERAGES[1] if set(tables) & set(MARGINAL_TABLES) else [],
+        "averages": AVERAGES[0] if set(tables) & set(AVERAGED_TABLES) else [],
+        "digest": AVERAGES[1] if set(tables) & set(AVERAGED_TABLES) else [],
         "manifests": lambda wildcards: MANIFESTS if wildcards.model in CONFIG.networks else [],
     }
 
@@ -139,7 +143,7 @@ def tables_before(wildcards):
 
 def averages_of_table(wildcards):
     """An input function: the averages, if a table needs them."""
-    return [AVERAGES[0].format(model=wildcards.model)] if wildcards.table in MARGINAL_TABLES else []
+    return [AVERAGES[0].format(model=wildcards.model)] if wildcards.table in AVERAGED_TABLES else []
 
 
 # The pictures of every regression, and those with a page.
@@ -213,7 +217,7 @@ def targets_of_all_models():
 
 # What some configs ask for, beside what each model has.
 OPTIONAL = (
-    "contrasts.csv diagnostics.html effects.svg embeddings.svg hypotheses.csv marginal_effects.csv metrics.html metrics.json metrics_by.csv"
+    "contrasts.csv diagnostics.html effects.svg embeddings.svg hypotheses.csv marginal_effects.csv margins_at.csv metrics.html metrics.json metrics_by.csv"
     " metrics_by.svg model.json pairwise.csv path.csv path.svg predictions/*.csv predictions/*.parquet profile.csv vcov.csv"
 ).split()
 

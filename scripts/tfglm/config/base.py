@@ -63,6 +63,16 @@ def _level(value: Any) -> Any:
 Level = Annotated[Text, BeforeValidator(_level, json_schema_input_type=str | int | bool)]
 
 
+def _value(value: Any) -> Any:
+    """A level, or a number as a label has it: 8.0 is `8`."""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return _level(value)
+
+
+Value = Annotated[Text, BeforeValidator(_value, json_schema_input_type=str | int | float | bool)]
+
+
 def no_duplicates(names: list[str] | None) -> list[str] | None:
     """Raise ValueError for a name that is listed twice."""
     twice = sorted({name for name, times in Counter(names or []).items() if times > 1})

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tfglm.config.base import MOST_COLUMNS, MOST_CONTRASTS, MOST_EXPRESSIONS, Name, Number, Section, Text
+from tfglm.config.base import MOST_COLUMNS, MOST_CONTRASTS, MOST_EXPRESSIONS, Name, Number, Section, Text, Value
 
 EQUALS = "="
 """The key of a row of a hypothesis for the value of its combination, which is 0 by default."""
@@ -22,6 +22,9 @@ def _weighted(combination: dict[str, float]) -> dict[str, float]:
         raise ValueError(f"{combination} has no coefficient with a weight other than 0; remove it, or give it some")
     return combination
 
+
+MOST_SCENARIOS = 20
+"""All pairs of which are compared."""
 
 Combination = Annotated[dict[Text, Number], Field(max_length=MOST_COLUMNS), AfterValidator(_weighted)]
 Rows = Annotated[list[Combination], Field(min_length=1, max_length=MOST_ROWS)]
@@ -54,6 +57,19 @@ class ComparisonsConfig(Section):
         max_length=MOST_EXPRESSIONS,
         description="Values of numbers that factors under `pairwise` interact with, such as `{dep_hour: [8, 18]}`: all levels "
         "are compared at each combination of them.",
+    )
+    margins_at: dict[Text, Annotated[dict[Name, Value], Field(min_length=1, max_length=MOST_COLUMNS)]] = Field(
+        default={},
+        max_length=MOST_SCENARIOS,
+        description="Scenarios, each under a name: values that columns have in all training rows, such as `evening: {dep_hour: "
+        "18, carrier: UA}`. `margins_at.csv` has the mean response and the marginal effects in each scenario, and their "
+        "differences between scenarios.",
+    )
+    margins_contrasts: dict[Text, Combination] = Field(
+        default={},
+        max_length=MOST_CONTRASTS,
+        description="Linear combinations of scenarios under `margins_at`, each under a name: a weight for each scenario, as in "
+        "`interaction: {late far: 1, early far: -1, late near: -1, early near: 1}`. Default: all pairs of scenarios.",
     )
     adjust: Literal["none", "holm"] = Field(
         default="none",

@@ -105,6 +105,9 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`threshold`": lambda m: "threshold" in m.model_fields_set,
     "`adjusted_means: balanced`": lambda m: getattr(m, "adjusted_means", "observed") == "balanced",
     "`adjusted_means`": lambda m: "adjusted_means" in m.model_fields_set,
+    "`margins_at`": value_of("margins_at"),
+    "`margins_contrasts`": value_of("margins_contrasts"),
+    "no `margins_at`": lambda m: not getattr(m, "margins_at", None),
     "`marginal_effects: true`": lambda m: "marginal_effects" in m.model_fields_set and m.marginal_effects,
     "`marginal_effects: false`": lambda m: not getattr(m, "marginal_effects", True),
     "`adjust`": lambda m: getattr(m, "adjust", "none") != "none",
@@ -342,6 +345,7 @@ CONFLICTS = (
         for key, name in (
             ("marginal_effects", "`marginal_effects: true`"),
             ("adjusted_means", "`adjusted_means`"),
+            ("margins_at", "`margins_at`"),
         )
     ),
     Conflict("absorb", "`leverage`", ABSORB, "there are no leverages where factors are absorbed; remove `leverage`"),
@@ -351,6 +355,24 @@ CONFLICTS = (
         "`adjusted_means: balanced`",
         "`marginal_effects: false`",
         "`marginal_effects: false` writes none; remove one of them",
+    ),
+    Conflict(
+        "margins_at",
+        "`margins_at`",
+        "`adjusted_means: balanced`",
+        "scenarios are averaged over the `observed` rows; remove one of them",
+    ),
+    Conflict(
+        "margins_at",
+        "`margins_at`",
+        "`marginal_effects: false`",
+        "`marginal_effects: false` writes none; remove one of them",
+    ),
+    Conflict(
+        "margins_contrasts",
+        "`margins_contrasts`",
+        "no `margins_at`",
+        "there are no scenarios to combine; name some under `margins_at`",
     ),
     Conflict(
         "adjust",

@@ -4,7 +4,10 @@ With m the weight of a row, M = sum m, mu the mean of the response, x' the row o
 
 - of a factor, for each level l, with x_l the row as it were at that level:
   F_l = sum m mu(x_l'b) / M and dF_l/db = sum m mu'(x_l'b) x_l / M;
-- of a number z: F = sum m mu'(x'b) s / M with s = (dx/dz)'b, and dF/db = sum m (mu''(x'b) s x + mu'(x'b) dx/dz) / M.
+- of a number z: F = sum m mu'(x'b) s / M with s = (dx/dz)'b, and dF/db = sum m (mu''(x'b) s x + mu'(x'b) dx/dz) / M;
+- of the response itself: F = sum m mu(x'b) / M and dF/db = sum m mu'(x'b) x / M.
+
+All of them may be averages over the rows as they would be in a scenario, where some columns have the same value in all rows.
 
 The design matrix is never made: a row has for each part of the design a group and a number. A part with the factor has a context
 instead of the group, which is the combination of the levels of its other factors: with the level it tells the coefficient.
@@ -22,6 +25,7 @@ from tfglm.design.derivatives import derivative
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import standardised
+from tfglm.design.scenarios import Scenario
 from tfglm.design.terms import Part
 from tfglm.engine import kernels
 from tfglm.engine.averaged import AveragesByLevel, AverageSlope
@@ -54,6 +58,15 @@ class AveragedBlock:
         self.offset = self._kept(rows.offset) if design.offset else np.zeros(len(self.weight))
         self._nowhere = np.zeros(len(self.weight), self.groups.dtype)
         self._once = np.ones(len(self.weight))
+
+    def at(self, scenario: Scenario) -> "AveragedBlock":
+        """The same rows if some columns had the values of a scenario."""
+        return AveragedBlock(self._design, self._parts, self._evaluated.at(scenario), self._coefficients)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether some row has a combination of levels without coefficients."""
+        return bool(self._kept(self._evaluated.rows.is_unknown).any())
 
     def _kept(self, values: np.ndarray) -> np.ndarray:
         """Those of the rows that take part, of some [..., rows]; by an index of arrays it took four times as long."""
@@ -249,20 +262,119 @@ def contexts(design: Design, part: Part, factor: str) -> tuple[np.ndarray, np.nd
     return context.astype(np.uint32), places
 
 
-class MeanSlope(Averages):
-    """The mean of the derivative of the response's mean by a column of numbers, through all functions of it."""
+class AtScenario(Averages):
+    """Other averages, of the rows as they would be in a scenario."""
 
-    def __init__(self, design: Design, column: str, coefficients: np.ndarray):
+    def __init__(self, scenario: Scenario, averages: Sequence[Averages]):
+        self._scenario, self._averages = scenario, averages
+
+    def add(self, block: AveragedBlock) -> None:
+        changed = block.at(self._scenario)
+        for of_rows in self._averages:
+            of_rows.add(changed)
+
+    def merge(self, other: Self) -> None:
+        for of_rows, more in zip(self._averages, other._averages, strict=True):
+            of_rows.merge(more)
+
+    def finish(self) -> None:
+        for of_rows in self._averages:
+            of_rows.finish()
+
+
+class RowMean(Averages):
+    """The mean over rows of a function of the linear predictor, with its derivative by the coefficients."""
+
+    def __init__(self, design: Design, coefficients: np.ndarray):
         self._design, self._family = design, design.distribution
         self._coefficients = np.where(np.isfinite(coefficients), coefficients, 0.0)
         self._multipliers, self._parts = looked_up_parts(design)
+        self._total = self._weight = 0.0
+        self._derivative = np.zeros(design.size)
+
+    def merge(self, other: Self) -> None:
+        self._total += other._total
+        self._weight += other._weight
+        self._derivative += other._derivative
+
+    @property
+    def derivative(self) -> np.ndarray:
+        """By the coefficients, [p]."""
+        return self._derivative / self._weight
+
+    @property
+    def mean(self) -> float:
+        return self._total / self._weight
+
+    def _add_product(self, block: AveragedBlock, derivative: np.ndarray, number: int, value: np.ndarray) -> None:
+        """Add the sums of a value [rows] by the coefficients of a part to a derivative [p]; numbers have multiplied it."""
+        part = self._design.parts[number]
+        if part.grouping:
+            job = np.array([[part.where.start, self._parts[number, 1]]])
+            kernels.add_by_group(derivative, job, block.groups, value)
+        else:
+            derivative[part.where] += value.sum()
+
+
+class MeanResponse(RowMean):
+    """The mean of the response: of all rows in a scenario.
+
+    There is none if some row has a combination of levels that no training row has, or a coefficient without an estimate.
+    """
+
+    def __init__(self, design: Design, coefficients: np.ndarray):
+        super().__init__(design, coefficients)
+        self._missing, self._infinite = np.isnan(coefficients), np.isinf(coefficients)
+        self.unknown = self.infinite = False
+
+    def add(self, block: AveragedBlock) -> None:
+        self._check(block)
+        self._total += float((block.weight * block.mean).sum())
+        self._weight += float(block.weight.sum())
+        self._add_derivative(block, self._derivative, range(len(self._parts)), block.weight * block.slope)
+
+    def _check(self, block: AveragedBlock) -> None:
+        """Note whether a row has no mean."""
+        self.unknown |= block.is_unknown
+        for number, part in enumerate(self._design.parts):
+            missing, infinite = self._missing[part.where], self._infinite[part.where]
+            if missing.any() or infinite.any():
+                group = block.group(number)
+                self.unknown |= bool(missing[group].any())
+                self.infinite |= bool(infinite[group].any())
+
+    def _add_derivative(
+        self, block: AveragedBlock, derivative: np.ndarray, parts: Iterable[int], slope: np.ndarray
+    ) -> None:
+        """Add sum of slope x of some parts to a derivative by the coefficients [p]."""
+        for number in parts:
+            value = slope * block.number(number) if self._design.parts[number].multiplier else slope
+            self._add_product(block, derivative, number, value)
+
+    def merge(self, other: Self) -> None:
+        super().merge(other)
+        self.unknown |= other.unknown
+        self.infinite |= other.infinite
+
+    def for_class(self, number: int) -> AveragesByLevel:
+        """The mean as that of one level; there is one response alone (engine.class_averages)."""
+        return self._as_level(self.mean, self.derivative)
+
+    def _as_level(self, mean: float, derivative: np.ndarray) -> AveragesByLevel:
+        unknown, infinite = np.array([self.unknown]), np.array([self.infinite])
+        return AveragesByLevel(np.where(unknown | infinite, np.nan, [mean]), derivative[None], unknown, infinite)
+
+
+class MeanSlope(RowMean):
+    """The mean of the derivative of the response's mean by a column of numbers, through all functions of it."""
+
+    def __init__(self, design: Design, column: str, coefficients: np.ndarray):
+        super().__init__(design, coefficients)
         self._value = value_of(column)
         self._own = {factor.name: factor for factor in design.numeric if factor.column == column}
         self._changed = [
             number for number, part in enumerate(design.parts) if any(name in self._own for name, _ in part.multiplier)
         ]
-        self._total = self._weight = 0.0
-        self._derivative = np.zeros(design.size)
 
     def add(self, block: AveragedBlock) -> None:
         by_multiplier = self._slopes(block)
@@ -316,11 +428,7 @@ class MeanSlope(Averages):
             if number in self._changed:
                 # Not in place: `second` is of the other parts too.
                 value = value + first * by_multiplier[self._parts[number, 2]]
-            if part.grouping:
-                job = np.array([[part.where.start, self._parts[number, 1]]])
-                kernels.add_by_group(derivative, job, block.groups, value)
-            else:
-                derivative[part.where] += value.sum()
+            self._add_product(block, derivative, number, value)
 
     def _slope(
         self, block: AveragedBlock, multiplier: Multiplier, slopes: Mapping[str, list[np.ndarray]]
@@ -334,23 +442,9 @@ class MeanSlope(Averages):
                 result += slope * block.product(Multiplier(others, multiplier.form))
         return result
 
-    def merge(self, other: Self) -> None:
-        self._total += other._total
-        self._weight += other._weight
-        self._derivative += other._derivative
-
     def for_class(self, number: int) -> AverageSlope:
         """The average; there is one response alone (engine.class_averages)."""
         return AverageSlope(self.mean, self.derivative)
-
-    @property
-    def derivative(self) -> np.ndarray:
-        """By the coefficients, [p]."""
-        return self._derivative / self._weight
-
-    @property
-    def mean(self) -> float:
-        return self._total / self._weight
 
 
 class GridValues(Averages):

@@ -5,14 +5,16 @@ of the design matrix of equation k, with linear predictor x_k'b_k (0 for the ref
 
 - of a factor, for each level l: F_lc = sum m p_c / M and dF_lc/db_k = sum m p_c (d_ck - p_k) x_k / M, all at x_kl;
 - of a number z, with s_k = (dx_k/dz)'b_k and s = sum over k of p_k s_k: F_c = sum m p_c (s_c - s) / M and
-  dF_c/db_k = sum m p_c (((d_ck - p_k)(s_c - s) - p_k (s_k - s)) x_k + (d_ck - p_k) dx_k/dz) / M.
+  dF_c/db_k = sum m p_c (((d_ck - p_k)(s_c - s) - p_k (s_k - s)) x_k + (d_ck - p_k) dx_k/dz) / M;
+- of the response itself: F_c = sum m p_c / M and dF_c/db_k = sum m p_c (d_ck - p_k) x_k / M.
 
 The reference class has the rest: probabilities add up to 1, and their derivatives to 0. Of ordered classes, the first has
 the rest.
 """
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.engine import kernels
 from tfglm.engine.averaged import AveragesByLevel, AverageSlope
-from tfglm.engine.averages import CELLS_AT_ONCE, AveragedBlock, LevelMeans, MeanSlope
+from tfglm.engine.averages import CELLS_AT_ONCE, AveragedBlock, LevelMeans, MeanResponse, MeanSlope, RowMean
 from tfglm.engine.classes import distances
 from tfglm.families import Family
 from tfglm.families.ordinal import Cumulative, Ordinal
@@ -110,14 +112,73 @@ class ClassMeans(LevelMeans):
         return AveragesByLevel(mean, derivative, self.unknown, self.infinite)
 
 
-class ClassSlopes(MeanSlope):
-    """The mean of the derivative of the probability of each class by a column of numbers."""
+class ByClass(RowMean):
+    """Means over rows for each class: those of all classes but one, which has the `rest`."""
 
-    def __init__(self, design: Design, column: str, coefficients: np.ndarray):
-        super().__init__(design, column, coefficients)
+    rest = 0.0
+
+    def __init__(self, design: Design, *given: Any):
+        super().__init__(design, *given)
         self._of_equations, self._classes = parts_of_equations(design), len(design.class_labels)
         self._totals = dict.fromkeys(classes_of_sums(design), 0.0)
         self._derivatives = {number: np.zeros(design.size) for number in self._totals}
+
+    def merge(self, other: Self) -> None:
+        super().merge(other)
+        for of_class, derivative in other._derivatives.items():
+            self._totals[of_class] += other._totals[of_class]
+            self._derivatives[of_class] += derivative
+
+    def _of_class(self, number: int) -> tuple[float, np.ndarray]:
+        """The mean of a class, and its derivative by the coefficients, [p]."""
+        if number in self._totals:
+            return self._totals[number] / self._weight, self._derivatives[number] / self._weight
+        derivative = -sum(self._derivatives.values(), np.zeros(()))
+        return self.rest - sum(self._totals.values()) / self._weight, derivative / self._weight
+
+
+class ClassResponse(ByClass, MeanResponse):
+    """The mean probability of each class."""
+
+    rest = 1.0
+
+    def add(self, block: AveragedBlock) -> None:
+        self._check(block)
+        self._weight += float(block.weight.sum())
+        mean, slopes = self._probabilities(block)
+        for of_class, derivative in self._derivatives.items():
+            self._totals[of_class] += float(block.weight @ mean[:, of_class])
+            for equation, own in self._of_equations.items():
+                self._add_derivative(block, derivative, own, block.weight * slopes(of_class, equation))
+
+    def _probabilities(self, block: AveragedBlock) -> tuple[np.ndarray, Callable[[int, int], np.ndarray]]:
+        """The probabilities, [rows, classes], and a function that returns the derivative of that of a class by the predictor of
+        an equation, [rows]."""
+        eta = np.zeros((len(block.weight), self._classes))
+        for equation, own in self._of_equations.items():
+            eta[:, equation] = block.linear_predictor(self._coefficients, self._parts[own])
+        mean = self._family.mean(eta)
+        return mean, lambda of_class, equation: mean[:, of_class] * ((of_class == equation) - mean[:, equation])
+
+    def for_class(self, number: int) -> AveragesByLevel:
+        """That of a class."""
+        return self._as_level(*self._of_class(number))
+
+
+class OrderedResponse(ClassResponse):
+    """The mean probability of each ordered class."""
+
+    def _probabilities(self, block: AveragedBlock) -> tuple[np.ndarray, Callable[[int, int], np.ndarray]]:
+        shared = block.linear_predictor(self._coefficients, self._parts[self._of_equations[SHARED]])
+        eta = distances(self._design, self._coefficients) - shared[:, None]
+        density = cumulative_of(self._family).density(eta)
+        return self._family.mean(eta), lambda of_class, equation: slope_by(
+            equation, of_class, density[:, of_class], density[:, of_class - 1]
+        )
+
+
+class ClassSlopes(ByClass, MeanSlope):
+    """The mean of the derivative of the probability of each class by a column of numbers."""
 
     def add(self, block: AveragedBlock) -> None:
         by_multiplier = self._slopes(block)
@@ -137,18 +198,9 @@ class ClassSlopes(MeanSlope):
                 second = own_mean * (left * away[:, of_class] - mean[:, equation] * away[:, equation])
                 self._add_derivative(block, derivative, own, first, second, by_multiplier)
 
-    def merge(self, other: Self) -> None:
-        super().merge(other)
-        for of_class, derivative in other._derivatives.items():
-            self._totals[of_class] += other._totals[of_class]
-            self._derivatives[of_class] += derivative
-
     def for_class(self, number: int) -> AverageSlope:
         """Those of a class."""
-        if number in self._totals:
-            return AverageSlope(self._totals[number] / self._weight, self._derivatives[number] / self._weight)
-        derivative = -sum(self._derivatives.values(), np.zeros(()))
-        return AverageSlope(-sum(self._totals.values()) / self._weight, derivative / self._weight)
+        return AverageSlope(*self._of_class(number))
 
 
 class OrderedMeans(ClassMeans):

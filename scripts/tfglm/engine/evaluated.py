@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from tfglm.design.design import Design
+from tfglm.design.scenarios import Scenario
 from tfglm.engine.bases import Basis, BasisColumns, apart
 from tfglm.engine.leverage import leverages
 from tfglm.engine.parts import eliminated_part
@@ -30,6 +31,11 @@ class Evaluated:
     ):
         self._design, (self._multipliers, self._parts), self._bases = design, looked_up, bases
         self.rows, self.coefficients, self.state = rows, coefficients, state
+
+    def at(self, scenario: Scenario) -> "Evaluated":
+        """The same if some columns had the values of a scenario, which no table of a basis has."""
+        looked_up = self._multipliers, self._parts
+        return Evaluated(self._design, looked_up, self.rows.at(scenario), self.coefficients, self.state)
 
     @cached_property
     def numbers(self) -> np.ndarray:

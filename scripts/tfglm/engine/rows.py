@@ -19,6 +19,7 @@ from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import APART, RAW, form_of
+from tfglm.design.scenarios import Scenario
 from tfglm.design.terms import Part
 from tfglm.engine import folds, kernels
 from tfglm.engine.blocks import BlockReader, Signature
@@ -91,6 +92,26 @@ class Rows:
         self._count = count
         self._levels: dict[str, np.ndarray] = {}
         self._numbers: dict[str, Sequence[np.ndarray]] = {}
+        self._set: Mapping[str, int] = {}
+
+    def at(self, scenario: Scenario) -> "Rows":
+        """The same rows with the same weights, if some columns had the values of a scenario."""
+        design = self._design
+        changed = Rows(design, self._columns, self._tables, self._positions, self._count)
+        changed._set = scenario.levels
+        changed._levels = {name: np.full(self._count, level) for name, level in scenario.levels.items()}
+        for factor in (*design.numeric, *([design.offset] if design.offset else [])):
+            if factor.column in scenario.numbers:
+                values = transforms.apply(np, factor.learnt, np.array([scenario.numbers[factor.column]]))
+                changed._numbers[factor.name] = [np.full(self._count, value[0]) for value in values]
+        for name in ("flag", "frequency", "weight"):
+            changed.__dict__[name] = getattr(self, name)
+        return changed
+
+    @property
+    def is_unknown(self) -> np.ndarray:
+        """Whether a row has a level, or a combination of levels, without coefficients."""
+        return self._grouped[1] < 0
 
     def looked_up(self, key: str, column: str) -> np.ndarray:
         table = self._tables[key]
@@ -168,7 +189,9 @@ class Rows:
         groupings, signed = self._design.groupings, self._design.group_type
         groups = np.empty((len(groupings) + (self._design.cluster is not None), self._count), signed)
         for group, grouping in zip(groups, groupings, strict=False):
-            if len(grouping) == 1:
+            if len(grouping) == 1 and grouping[0] in self._set:
+                group[:] = self._set[grouping[0]]
+            elif len(grouping) == 1:
                 factor = self._design.categorical_by_name[grouping[0]]
                 codes = self._columns[self._codes(factor.column)]
                 kernels.look_up_level(self._tables[f"level/{factor.name}"], codes, group, flag)

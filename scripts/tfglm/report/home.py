@@ -29,6 +29,7 @@ from tfglm.report.class_effects import (
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
 from tfglm.report.layer_graph import layer_graph
 from tfglm.report.pages import TEXTS, p_value, read_table, render
+from tfglm.report.scenarios import Scenarios, scenarios_of
 from tfglm.report.strongest import short_table, strongest_effects
 from tfglm.report.words import Words
 from tfglm.results import csv_files
@@ -98,6 +99,7 @@ class About:
         self.pages: list[Path] = arguments.pages
         self.marginal_effects: list[Path] = arguments.marginal_effects
         self.adjusted_means: list[Path] = arguments.adjusted_means
+        self.margins_at: list[Path] = arguments.margins_at
 
     def own_names(self) -> Iterator[str]:
         """The user's words: columns, levels and their labels."""
@@ -168,6 +170,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
             fit.get("classes") or any(path.name == "diagnostics.html" for path in about.pages if path.parent == folder)
         ),
         "means": adjusted_means(fit, folder, about),
+        "scenarios": scenarios(fit, folder, about),
         "what_means": WHAT_MEANS[settings.adjusted_means] + offset_in_words(fit, settings),
         "confidence": settings.confidence,
         "errors": errors(fit),
@@ -250,6 +253,16 @@ def adjusted_means(fit: dict, folder: Path, about: About) -> list[DrawnMeans]:
         return means_by_class(table, response_of(fit), about.words)
     is_share = family_of_fit(fit).counts_events
     return [means_of_factor(str(term), rows, is_share, about.words) for term, rows in by_factor(table)]
+
+
+def scenarios(fit: dict, folder: Path, about: About) -> Scenarios | None:
+    """The means and effects in scenarios, if the config has some."""
+    paths = [path for path in about.margins_at if path.parent == folder]
+    if not paths:
+        return None
+    table = csv_files.read(paths[0], folder / "fit.json", ["at", "against", *MARGINAL_TEXTS])
+    wanted, is_share = about.settings[fit["model"]].margins_at, family_of_fit(fit).counts_events
+    return scenarios_of(table, wanted, fit["rows_in_likelihood"], response_of(fit), is_share, about.words)
 
 
 def network_content(fit: dict) -> dict:

@@ -2,10 +2,10 @@
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,26 @@ class Margins:
 
 
 @dataclass(frozen=True)
+class InScenario:
+    """The averages over the training rows in a scenario.
+
+    Attributes
+    ----------
+    response
+        Of the response, for each class, as that of one level.
+    levels, slopes
+        As in `Averaged`, without the factors that the scenario sets.
+    set_levels
+        The numbers of the levels that it sets, by factor.
+    """
+
+    response: list[AveragesByLevel]
+    levels: dict[str, list[AveragesByLevel]]
+    slopes: dict[str, list[AverageSlope]]
+    set_levels: dict[str, int]
+
+
+@dataclass(frozen=True)
 class Averaged:
     """The averages over the training rows that the tables are made of. They depend neither on reference levels nor on the
     confidence of intervals.
@@ -76,6 +96,8 @@ class Averaged:
         By the column of numbers, for each class.
     grid
         The values of a balanced grid, as `ReferenceGrid` takes them; None if means are those of the rows.
+    scenarios
+        The averages in each scenario, by name.
     """
 
     rows: float
@@ -83,21 +105,19 @@ class Averaged:
     levels: dict[str, list[AveragesByLevel]] = field(default_factory=dict)
     slopes: dict[str, list[AverageSlope]] = field(default_factory=dict)
     grid: dict[str, np.ndarray] | None = None
+    scenarios: dict[str, InScenario] = field(default_factory=dict)
 
     def write(self, path: Path, fit: Path) -> None:
         """Write the averages as .npz, with a digest beside it that names their fit.json."""
-        named: dict[str, Mapping[str, Sequence[AveragesByLevel | AverageSlope]]] = {
-            "levels": self.levels,
-            "slopes": self.slopes,
-        }
-        parts = [
-            (kind, term, number, values)
-            for kind, by_term in named.items()
-            for term, by_class in by_term.items()
-            for number, values in enumerate(by_class)
-        ]
-        about = {"rows": self.rows, "left_out": self.left_out, "grid": self.grid and list(self.grid)}
+        parts = parts_of({"levels": self.levels, "slopes": self.slopes})
+        about: dict[str, Any] = {"rows": self.rows, "left_out": self.left_out, "grid": self.grid and list(self.grid)}
         about["parts"] = [part[:3] for part in parts]
+        if self.scenarios:
+            about["scenarios"] = {}
+        for name, each in self.scenarios.items():
+            more = parts_of({"response": {"": each.response}, "levels": each.levels, "slopes": each.slopes})
+            about["scenarios"][name] = {"parts": [part[:3] for part in more], "set_levels": each.set_levels}
+            parts += more
         arrays = [*(np.asarray(array) for part in parts for array in part[3]), *(self.grid or {}).values()]
         np.savez(path, np.array(json.dumps(about)), *arrays)
         digests.write_beside(path, fit)
@@ -108,15 +128,43 @@ class Averaged:
         with np.load(io.BytesIO(digests.read_beside(path, fit))) as stored:
             text, *arrays = stored.values()
         about, left = json.loads(str(text)), iter(arrays)
-        result = Averaged(about["rows"], about["left_out"])
-        for kind, term, _ in about["parts"]:
-            if kind == "levels":
-                result.levels.setdefault(term, []).append(
-                    AveragesByLevel(*(next(left) for _ in AveragesByLevel._fields))
-                )
-            else:
-                result.slopes.setdefault(term, []).append(AverageSlope(float(next(left)), next(left)))
-        return replace(result, grid=dict(zip(about["grid"], left, strict=True)) if about["grid"] is not None else None)
+        of_rows = parts_from(about["parts"], left)
+        scenarios = {}
+        for name, each in about.get("scenarios", {}).items():
+            parts = parts_from(each["parts"], left)
+            scenarios[name] = InScenario(
+                parts["response"][""], parts.get("levels", {}), parts.get("slopes", {}), each["set_levels"]
+            )
+        grid = dict(zip(about["grid"], left, strict=True)) if about["grid"] is not None else None
+        levels, slopes = of_rows.get("levels", {}), of_rows.get("slopes", {})
+        return Averaged(about["rows"], about["left_out"], levels, slopes, grid, scenarios)
+
+
+StoredAverages = tuple[str, str, int, AveragesByLevel | AverageSlope]
+"""Averages of a kind, of a term, for the number of a class."""
+
+
+def parts_of(named: Mapping[str, Mapping[str, Sequence[AveragesByLevel | AverageSlope]]]) -> list[StoredAverages]:
+    """All averages, in a row."""
+    return [
+        (kind, term, number, values)
+        for kind, by_term in named.items()
+        for term, by_class in by_term.items()
+        for number, values in enumerate(by_class)
+    ]
+
+
+def parts_from(listed: Sequence[tuple[str, str, int]], left: Iterator[np.ndarray]) -> dict[str, dict[str, list]]:
+    """What `parts_of` has put in a row, from the next arrays."""
+    result: dict[str, dict[str, list]] = {}
+    for kind, term, _ in listed:
+        values = (
+            AverageSlope(float(next(left)), next(left))
+            if kind == "slopes"
+            else AveragesByLevel(*(next(left) for _ in AveragesByLevel._fields))
+        )
+        result.setdefault(kind, {}).setdefault(term, []).append(values)
+    return result
 
 
 def marginal_tables(
@@ -150,7 +198,7 @@ def marginal_tables(
                 of_levels = balanced_means(inference, factor, grid, coefficients) if grid else levels.means()
                 means.append(of_class | with_geometric_means(of_levels, logarithm))
             else:
-                slope = inference.slope_columns(averaged.slopes[term][number])
+                slope = inference(Estimated.slope(averaged.slopes[term][number]))
                 effects.append(of_class | {"term": [term], **slope, "rows": [averaged.rows]})
     of = ("class",) if design.equations else ()
     retransformed = RETRANSFORMED.values() if logarithm else ()
@@ -184,6 +232,24 @@ def table(parts: Sequence[Columns], columns: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].astype(object).fillna("") for name in texts}).astype({"rows": "Int64"})
 
 
+class Estimated(NamedTuple):
+    """Averages to make inferences about: `estimate` [averages], its `derivative` by the coefficients [averages, p], `status`, why
+    there is no standard error, '' if there is one [averages], and whether they are `rare`, with too few events for a test with
+    clusters [averages]."""
+
+    estimate: np.ndarray
+    derivative: np.ndarray
+    status: np.ndarray
+    rare: np.ndarray
+
+    @classmethod
+    def slope(cls, average: AverageSlope) -> "Estimated":
+        """That of a column of numbers."""
+        estimate, derivative = np.array([average.mean]), average.derivative[None]
+        finite = np.isfinite(estimate) & np.isfinite(derivative).all()
+        return cls(estimate, np.where(finite, derivative, 0.0), np.where(finite, "", NO_SLOPE), np.zeros(1, bool))
+
+
 @dataclass(frozen=True)
 class Inference:
     """What makes standard errors, tests and intervals of averages."""
@@ -194,20 +260,9 @@ class Inference:
     confidence: float
     fewest: Fewest
 
-    def __call__(self, estimate: np.ndarray, derivative: np.ndarray, status: np.ndarray, rare: np.ndarray) -> Columns:
-        """Return columns of a table.
-
-        Parameters
-        ----------
-        estimate
-            [averages].
-        derivative
-            The derivatives by the coefficients, [averages, p].
-        status
-            Why there is no standard error, '' if there is one, [averages].
-        rare
-            Which averages have too few events for a test with clusters, [averages].
-        """
+    def __call__(self, averages: Estimated) -> Columns:
+        """Return columns of a table."""
+        estimate, derivative, status, rare = averages
         lost = NOT_IDENTIFIED if len(self.fitted.separating) else "aliased"
         status = np.where((status == "") & ~self.fitted.estimable(derivative), lost, status)
         estimate = np.where((status == "") | (status == "separated"), estimate, np.nan)
@@ -225,12 +280,6 @@ class Inference:
         tested = tests("statistic", reference, estimate, error, self.confidence)
         df = np.where(has_error, reference.df, np.nan)
         return {"estimate": estimate, "std_error": error, **tested, "df": df, "status": status}
-
-    def slope_columns(self, average: AverageSlope) -> Columns:
-        """Columns of the effect of a column of numbers."""
-        estimate, derivative = np.array([average.mean]), average.derivative[None]
-        finite = np.isfinite(estimate) & np.isfinite(derivative).all()
-        return self(estimate, np.where(finite, derivative, 0.0), np.where(finite, "", NO_SLOPE), np.zeros(1, bool))
 
 
 class Levels:
@@ -257,29 +306,37 @@ class Levels:
 
     def means(self) -> Columns:
         """Columns of the table of adjusted means."""
-        columns = self._inference(self._averages.mean, self._derivative, self._status, self._rare)
+        columns = self._inference(Estimated(self._averages.mean, self._derivative, self._status, self._rare))
         names = {"term": self._factor.name, "level": list(self._factor.levels), "rows": self._rows}
         return names | columns | {"mean": columns["estimate"]}
 
     def effects(self, reference: int) -> Columns:
         """Columns of the table of marginal effects, with the number of the reference level."""
-        others = np.delete(np.arange(len(self._factor.levels)), reference)
-        mean, derivative = self._averages.mean, self._derivative
-        with np.errstate(invalid="ignore"):  # of two that are infinite, whose status says so
-            differences = mean[others] - mean[reference]
-        columns = self._inference(
-            differences,
-            derivative[others] - derivative[reference],
-            np.where(self._status[others] == "", self._status[reference], self._status[others]),
-            self._rare[others] | self._rare[reference],
-        )
+        others = self.others(reference)
         names = {
             "term": self._factor.name,
             "level": [self._factor.levels[level] for level in others],
             "reference": self._factor.levels[reference],
             "rows": self._rows[others],
         }
-        return names | columns
+        return names | self._inference(self.differences(reference))
+
+    def others(self, reference: int) -> np.ndarray:
+        """The numbers of the other levels."""
+        return np.delete(np.arange(len(self._factor.levels)), reference)
+
+    def differences(self, reference: int) -> Estimated:
+        """The means of the other levels less that of the reference level."""
+        others = self.others(reference)
+        mean, derivative = self._averages.mean, self._derivative
+        with np.errstate(invalid="ignore"):  # of two that are infinite, whose status says so
+            differences = mean[others] - mean[reference]
+        return Estimated(
+            differences,
+            derivative[others] - derivative[reference],
+            np.where(self._status[others] == "", self._status[reference], self._status[others]),
+            self._rare[others] | self._rare[reference],
+        )
 
 
 def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: str) -> np.ndarray:

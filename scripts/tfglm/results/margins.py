@@ -6,7 +6,7 @@ the variance (dF/db)' V (dF/db) with the covariance matrix V of the coefficients
 response varies.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,15 +16,39 @@ from tfglm.design import transforms
 from tfglm.design.derivatives import is_step
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
+from tfglm.design.scenarios import Scenario, scenarios
 from tfglm.design.terms import INTERCEPT
 from tfglm.engine import binned_averages, collapsed
-from tfglm.engine.averages import GridValues, LevelMeans, MeanSlope, value_of, with_values
+from tfglm.engine.averages import (
+    AtScenario,
+    GridValues,
+    LevelMeans,
+    MeanResponse,
+    MeanSlope,
+    value_of,
+    with_values,
+)
 from tfglm.engine.averaging import average
 from tfglm.engine.binned_averages import BinnedMeans
-from tfglm.engine.class_averages import ClassMeans, ClassSlopes, OrderedMeans, OrderedSlopes
+from tfglm.engine.class_averages import (
+    ClassMeans,
+    ClassResponse,
+    ClassSlopes,
+    OrderedMeans,
+    OrderedResponse,
+    OrderedSlopes,
+)
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.results.marginal_tables import Averaged, Margins, in_two_ways, marginal_tables, numbers_of, with_limits
+from tfglm.results.marginal_tables import (
+    Averaged,
+    InScenario,
+    Margins,
+    in_two_ways,
+    marginal_tables,
+    numbers_of,
+    with_limits,
+)
 from tfglm.results.predict import without_separated
 from tfglm.results.reference import FEWEST, Fewest
 from tfglm.solvers.fitted import Fitted
@@ -128,41 +152,78 @@ def average_rows(
     of_collapsed: IngestedFile | None = None,
     threads: int = 1,
     offset_at: float | None = None,
+    margins_at: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Averaged:
-    """The averages over the training rows; the parameters are those of `margins`."""
+    """The averages over the training rows, and in the scenarios of the key `margins_at`; the other parameters are those of
+    `margins`."""
     if offset_at is not None:
         fixed, shifted, number = at_offset(design, fitted, offset_at)
-        averaged = average_rows(fixed, shifted, files, balanced, largest, of_collapsed, threads)
+        averaged = average_rows(fixed, shifted, files, balanced, largest, of_collapsed, threads, margins_at=margins_at)
         return (
             replace(averaged, grid=averaged.grid | {"": np.array([number])}) if averaged.grid is not None else averaged
         )
     coefficients = with_limits(fitted)
-    listed = list(variables(design, largest))
-    by_levels = {
-        variable.term: level_means(design, variable.factor, coefficients, largest)
-        for variable in listed
-        if variable.factor and not variable.left_out
+    at = scenarios(design, margins_at or {})
+    listed = list(variables(design, largest, 1 + len(at)))
+    of_rows = averages_of(design, listed, coefficients, largest)
+    in_scenarios = {
+        name: averages_of(design, [each for each in listed if not is_set(each, scenario)], coefficients, largest)
+        for name, scenario in at.items()
     }
-    by_slope = {
-        variable.term: slope_kind(design)(design, variable.column, coefficients)
-        for variable in listed
-        if not (variable.factor or variable.left_out)
-    }
+    responses = {name: response_kind(design)(design, coefficients) for name in at}
+    changed = [AtScenario(scenario, [responses[name], *in_scenarios[name].values()]) for name, scenario in at.items()]
     grid = grid_values(design) if balanced else {}
     columns = [number.column for number in design.numeric] if balanced else []
-    read = with_values(replace(design, cluster=None), list(dict.fromkeys([*by_slope, *columns])))
+    slopes = [variable.column for variable in listed if not (variable.factor or variable.left_out)]
+    read = with_values(replace(design, cluster=None), list(dict.fromkeys([*slopes, *columns])))
     training = Workload(read, files, "train")
     training = collapsed.over(of_collapsed, training) if of_collapsed else training
     workload = without_separated(training, fitted)
-    rows = average(workload, [*by_levels.values(), *by_slope.values(), *grid.values()], coefficients, threads)
+    rows = average(workload, [*of_rows.values(), *changed, *grid.values()], coefficients, threads)
     classes = range(len(design.class_labels) if design.equations else 1)
+
+    def by_class(averages: Mapping[str, LevelMeans | MeanSlope], kind: type) -> dict[str, list]:
+        return {
+            term: [each.for_class(number) for number in classes]
+            for term, each in averages.items()
+            if isinstance(each, kind)
+        }
+
     return Averaged(
         rows,
         {variable.term: variable.left_out for variable in listed},
-        {term: [means.for_class(number) for number in classes] for term, means in by_levels.items()},
-        {term: [slope.for_class(number) for number in classes] for term, slope in by_slope.items()},
+        by_class(of_rows, LevelMeans),
+        by_class(of_rows, MeanSlope),
         {name: of_rows.values for name, of_rows in grid.items()} if balanced else None,
+        {
+            name: InScenario(
+                [responses[name].for_class(number) for number in classes],
+                by_class(of_scenario, LevelMeans),
+                by_class(of_scenario, MeanSlope),
+                dict(scenario.levels),
+            )
+            for (name, of_scenario), scenario in zip(in_scenarios.items(), at.values(), strict=True)
+        },
     )
+
+
+def averages_of(
+    design: Design, listed: Iterable[Variable], coefficients: np.ndarray, largest: Largest
+) -> dict[str, LevelMeans | MeanSlope]:
+    """The averages of some variables, to which the rows are then added, by term."""
+    return {
+        variable.term: level_means(design, variable.factor, coefficients, largest)
+        if variable.factor
+        else slope_kind(design)(design, variable.column, coefficients)
+        for variable in listed
+        if not variable.left_out
+    }
+
+
+def is_set(variable: Variable, scenario: Scenario) -> bool:
+    """Whether a scenario sets the levels of a factor, so that they have no effect in it. The slope of a number at a value of it
+    is one."""
+    return bool(variable.factor and variable.factor.name in scenario.levels)
 
 
 def at_offset(design: Design, fitted: Fitted, value: float) -> tuple[Design, Fitted, float]:
@@ -210,8 +271,15 @@ def is_binned(design: Design, factor: Categorical, largest: Largest) -> bool:
     return many and binned_averages.is_alone(design, factor)
 
 
-def variables(design: Design, largest: Largest) -> Iterator[Variable]:
-    """Return the variables in the terms of a formula, in the order of the formula."""
+def response_kind(design: Design) -> type[MeanResponse]:
+    """The kind of averages of the response."""
+    if design.equations:
+        return OrderedResponse if design.is_ordered else ClassResponse
+    return MeanResponse
+
+
+def variables(design: Design, largest: Largest, times: int = 1) -> Iterator[Variable]:
+    """Return the variables in the terms of a formula, in the order of the formula; rows are averaged so many `times`."""
     seen = set()
     for term in design.terms:
         for name in (*term.categorical, *term.numeric):
@@ -220,10 +288,10 @@ def variables(design: Design, largest: Largest) -> Iterator[Variable]:
             variable = Variable(column, factor)
             if variable.term not in seen:
                 seen.add(variable.term)
-                yield replace(variable, left_out=why_left_out(design, variable, largest))
+                yield replace(variable, left_out=why_left_out(design, variable, largest, times))
 
 
-def why_left_out(design: Design, variable: Variable, largest: Largest) -> str:
+def why_left_out(design: Design, variable: Variable, largest: Largest, times: int = 1) -> str:
     """Why a column has no effect here; '' if it has."""
     column, factor = variable.column, variable.factor
     if twice := in_two_ways(design, column):
@@ -237,7 +305,7 @@ def why_left_out(design: Design, variable: Variable, largest: Largest) -> str:
     if levels > largest.levels:
         return f"left out: {levels:,} levels, of {largest.levels:,} at most"
     of_a_row = binned_averages.LEVELS if is_binned(design, factor, largest) else levels
-    predictions = of_a_row * rows * max(len(design.equations), 1)
+    predictions = of_a_row * rows * max(len(design.equations), 1) * times
     if predictions > largest.predictions and not design.distribution.quadratic:
         return f"left out: {levels:,} levels of {rows:,} rows, of {largest.predictions:,.0f} in all at most"
     if levels * design.size > largest.derivatives:

@@ -16,6 +16,7 @@ from tfglm.results.hypotheses import adjusted, hypotheses
 from tfglm.results.joint import joint_tests
 from tfglm.results.marginal_tables import Averaged, Margins, marginal_tables
 from tfglm.results.pairwise import pairwise
+from tfglm.results.scenario_table import scenario_table
 from tfglm.solvers.fitted import Fitted
 
 
@@ -50,11 +51,15 @@ class SavedFit:
 
     @cached_property
     def margins(self) -> Margins:
-        """Average marginal effects and adjusted means, from what evaluate.py has averaged."""
+        """Average marginal effects and adjusted means."""
         given = self.arguments
-        averaged = Averaged.read(given.averages, given.fit)
         numbers = self.fit["df_residual"], given.settings.confidence
-        return marginal_tables(self.design, self.fitted, averaged, read.reference(given), *numbers)
+        return marginal_tables(self.design, self.fitted, self.averaged, read.reference(given), *numbers)
+
+    @cached_property
+    def averaged(self) -> Averaged:
+        """What evaluate.py has averaged."""
+        return Averaged.read(self.arguments.averages, self.arguments.fit)
 
     @cached_property
     def files(self) -> list[IngestedFile]:
@@ -107,6 +112,11 @@ def _adjusted_means(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
     return saved.margins.means
 
 
+def _margins_at(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
+    numbers = saved.fit["df_residual"], settings.confidence, settings.margins_contrasts
+    return scenario_table(saved.design, saved.fitted, saved.averaged, read.reference(saved.arguments), *numbers)
+
+
 def _effects(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
     from tfglm.data.dictionary import Dictionary  # slow to import, and few models have curves
     from tfglm.results.effects import curves
@@ -127,6 +137,7 @@ TABLES: dict[str, Table] = {
     "vcov": _vcov,
     "marginal_effects": _marginal_effects,
     "adjusted_means": _adjusted_means,
+    "margins_at": _margins_at,
     "effects": _effects,
 }
 """The tables by the name of the file without `.csv`."""

@@ -1,0 +1,97 @@
+"""Scenarios on the first page: their means, and the differences and effects in them as tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tfglm.report.drawn_means import DrawnMeans, means_of_factor, shares_of_factor
+from tfglm.report.pages import p_value
+from tfglm.report.words import Words, decimals_of, fixed, plain
+
+SCENARIO = "scenario"
+
+
+@dataclass(frozen=True)
+class Scenarios:
+    """The scenarios of a model: what they set, `means` drawn, and tables of `differences` of means and of `effects`, which have
+    second differences too; None where there are none."""
+
+    described: list[str]
+    means: DrawnMeans
+    differences: pd.DataFrame | None
+    effects: pd.DataFrame | None
+
+
+def scenarios_of(
+    table: pd.DataFrame,
+    settings: Mapping[str, Mapping[str, str]],
+    rows: int,
+    response: str,
+    is_share: bool,
+    words: Words,
+) -> Scenarios:
+    """Return what the page shows.
+
+    Parameters
+    ----------
+    table
+        margins_at.csv.
+    settings
+        The key `margins_at`.
+    rows
+        How many rows are averaged.
+    response
+        Its column.
+    is_share
+        Whether the response is a probability, which is shown in percent.
+    words
+        Labels of columns and levels.
+    """
+    in_scenario = (table["against"] == "") & table["at"].isin(list(settings))
+    is_mean = table["term"] == ""
+    of_means = table[in_scenario & is_mean].drop(columns=["term", "level"])
+    of_means = of_means.rename(columns={"at": "level", "estimate": "mean"}).assign(rows=rows)
+    drawn = (
+        shares_of_factor(SCENARIO, of_means, response, words)
+        if "class" in table
+        else means_of_factor(SCENARIO, of_means, is_share, words)
+    )
+    is_share |= "class" in table
+    described = [
+        f"{name}: {', '.join(f'{words.column(column)} = {words.level(column, value)}' for column, value in values.items())}"
+        for name, values in settings.items()
+    ]
+    differences = shown(table[~in_scenario & is_mean], "difference", response, is_share, words)
+    effects = shown(table[~is_mean], "effect", response, is_share, words)
+    return Scenarios(described, drawn, differences, effects)
+
+
+def shown(rows: pd.DataFrame, measure: str, response: str, is_share: bool, words: Words) -> pd.DataFrame | None:
+    """Rows of margins_at.csv as a page has them; shares in percentage points."""
+    if rows.empty:
+        return None
+    factor = 100.0 if is_share else 1.0
+    columns: dict[str, list[str]] = {}
+    if measure == "effect":
+        columns["effect of"] = [effect_of(row.term, row.level, row.reference, words) for row in rows.itertuples()]
+    columns["where"] = [f"{row.at} less {row.against}" if row.against else row.at for row in rows.itertuples()]
+    if "class" in rows:
+        columns["class"] = [words.level(response, label) for label in rows["class"]]
+    decimals = decimals_of(factor * rows["std_error"]) if rows["std_error"].notna().any() else 3
+
+    def written(name: str) -> list[str]:
+        return [fixed(factor * value, decimals) for value in rows[name]]
+
+    named = f"{measure}, percentage points" if is_share else measure
+    columns |= {named: written("estimate"), "from": written("ci_lower"), "to": written("ci_upper")}
+    columns["p"] = [p_value(value) for value in rows["p_value"]]
+    if rows["status"].any():
+        columns["note"] = rows["status"].tolist()
+    return pd.DataFrame(columns)
+
+
+def effect_of(term: str, level: str, reference: str, words: Words) -> str:
+    """`carrier: UA vs AA`, or `distance, +1`."""
+    name = words.column(plain(term))
+    return f"{name}: {words.level(term, level)} vs {words.level(term, reference)}" if level else f"{name}, +1"

@@ -1,0 +1,144 @@
+"""The table of means and marginal effects in scenarios, and of differences between scenarios."""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from tfglm.design.design import Design
+from tfglm.errors import UserError
+from tfglm.results.estimates import choose_references
+from tfglm.results.marginal_tables import (
+    EMPTY_COMBINATION,
+    Averaged,
+    Estimated,
+    Inference,
+    InScenario,
+    Levels,
+    events_by_level,
+)
+from tfglm.results.reference import FEWEST, Fewest, few_events
+from tfglm.solvers.fitted import Fitted
+
+NAMES = ("at", "against", "term", "level", "reference")
+MEASURES = ("estimate", "std_error", "df", "statistic", "p_value", "ci_lower", "ci_upper", "status")
+TEXTS = ("class", *NAMES, "status")
+
+NO_DIFFERENCE = "0: the model has no interaction by which these scenarios could differ"
+
+ROUNDED = 1e-10
+"""Share of a derivative that is the rounding of a difference of 0."""
+
+Key = tuple[str, str, str]
+"""Term, level and reference level of an effect; all '' of the mean response, and the levels '' of a slope."""
+
+
+def scenario_table(
+    design: Design,
+    fitted: Fitted,
+    averaged: Averaged,
+    reference: Mapping[str, str],
+    df_residual: float,
+    confidence: float,
+    contrasts: Mapping[str, Mapping[str, float]] | None = None,
+    fewest: Fewest = FEWEST,
+) -> pd.DataFrame:
+    """Return the means and effects in each scenario, and their differences between scenarios.
+
+    Parameters
+    ----------
+    averaged
+        With scenarios.
+    contrasts
+        Weights of scenarios, by the name of a contrast; by default each scenario is compared with all before it.
+
+    The others are those of `results.margins.margins`.
+
+    Returns
+    -------
+    Columns: class (of a regression of classes), at (a scenario or a contrast), against (the scenario that is subtracted), term
+    ('' for the mean response), level, reference, estimate, std_error, df, statistic, p_value (not of a mean, which is no effect),
+    ci_lower, ci_upper, status. A difference of effects is a second difference: how much an effect depends on the scenario.
+    """
+    if not averaged.scenarios:
+        raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")
+    references = choose_references(design, fitted, reference)
+    inference = Inference(design, fitted, df_residual, confidence, fewest)
+    weights: dict[tuple[str, str], Mapping[str, float]] = {(name, ""): {name: 1.0} for name in averaged.scenarios}
+    if contrasts:
+        weights |= {(name, ""): row for name, row in contrasts.items()}
+    else:
+        weights |= {(b, a): {b: 1.0, a: -1.0} for a, b in combinations(averaged.scenarios, 2)}
+    tables = []
+    for number, label in enumerate(design.class_labels if design.equations else ("",)):
+        known = {
+            name: dict(effects_in(inference, scenario, references, number, label))
+            for name, scenario in averaged.scenarios.items()
+        }
+        listed = [
+            ((*names, *key), combined(row, known, key))
+            for names, row in weights.items()
+            for key in known[next(iter(row))]
+            if all(key in known[name] for name in row)
+        ]
+        estimated = Estimated(*(np.concatenate(parts) for parts in zip(*(each for _, each in listed), strict=True)))
+        table = pd.DataFrame([names for names, _ in listed], columns=list(NAMES))
+        table = table.assign(**inference(estimated))
+        table.loc[table["status"] == NO_DIFFERENCE, "estimate"] = 0.0
+        table = table.reindex(columns=[*NAMES, *MEASURES])
+        is_mean = (table["term"] == "") & table["at"].isin(list(averaged.scenarios)) & (table["against"] == "")
+        table.loc[is_mean, ["statistic", "p_value"]] = np.nan
+        if design.equations:
+            table.insert(0, "class", label)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def combined(weights: Mapping[str, float], known: Mapping[str, Mapping[Key, Estimated]], key: Key) -> Estimated:
+    """The sum of an effect over scenarios with these weights."""
+    parts = [(weight, known[name][key]) for name, weight in weights.items() if weight]
+    derivatives = np.array([weight * each.derivative[0] for weight, each in parts])
+    status = next((str(each.status[0]) for _, each in parts if each.status[0]), "")
+    if not status and np.abs(derivatives.sum(axis=0)).max() <= ROUNDED * np.abs(derivatives).sum(axis=0).max():
+        status = NO_DIFFERENCE
+    return Estimated(
+        sum((weight * each.estimate for weight, each in parts), np.zeros(1)),
+        derivatives.sum(axis=0, keepdims=True),
+        np.array([status]),
+        np.any([each.rare for _, each in parts], axis=0),
+    )
+
+
+def effects_in(
+    inference: Inference, scenario: InScenario, references: Mapping[str, int], number: int, label: str
+) -> Iterator[tuple[Key, Estimated]]:
+    """The mean response and the effects in a scenario, of the class with this number and label."""
+    design, response = inference.design, scenario.response[number]
+    status = "separated" if response.infinite[0] else EMPTY_COMBINATION if response.unknown[0] else ""
+    rare = np.array([any(is_rare(inference, *level, label) for level in scenario.set_levels.items())])
+
+    def within(effect: Estimated) -> Estimated:
+        """An effect, if the scenario has one."""
+        of_scenario = np.full(len(effect.status), status) if status else effect.status
+        estimate = np.where(status != "", np.nan, effect.estimate)
+        return Estimated(estimate, effect.derivative, of_scenario, effect.rare | rare)
+
+    yield ("", "", ""), within(Estimated(response.mean, response.derivative, np.array([status]), rare))
+    for term, by_class in scenario.levels.items():
+        factor = design.categorical_by_name[term]
+        levels, reference = Levels(inference, factor, by_class[number], label), references[term]
+        every = within(levels.differences(reference))
+        for place, level in enumerate(levels.others(reference)):
+            one = Estimated(*(values[place : place + 1] for values in every))
+            yield (term, factor.levels[level], factor.levels[reference]), one
+    for term, slopes in scenario.slopes.items():
+        yield (term, "", ""), within(Estimated.slope(slopes[number]))
+
+
+def is_rare(inference: Inference, term: str, level: int, label: str) -> bool:
+    """Whether a level that a scenario sets has too few events for a test with clusters."""
+    design, fitted = inference.design, inference.fitted
+    factor = design.categorical_by_name[term]
+    rows = design.by_level(term, fitted.rows)
+    return bool(few_events(design, rows, events_by_level(design, fitted, factor, label))[level])
