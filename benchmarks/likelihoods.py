@@ -1,5 +1,5 @@
 """Do likelihood ratios keep their level, and profile intervals hold the truth: with an estimated theta, of terms that separate
-rows, and with Firth's penalty?
+rows, and with Firth's penalty? Do score tests of parallel slopes of ordered classes keep it?
 
 Responses are drawn again and again and fitted as a user's are. Counted is how often tests of a term without an effect reject at
 5 %, and how often intervals of 95 % hold the coefficient of a number, beside Wald's.
@@ -67,6 +67,25 @@ def few_events(rows: int) -> Draw:
     return draw
 
 
+def ordered(rows: int) -> Draw:
+    """Three classes with proportional odds, and covariates that act."""
+
+    def draw(random: Random) -> pd.DataFrame:
+        x, g = random.exponential(size=rows).round(4), random.choice(list("abc"), rows, p=[0.6, 0.3, 0.1])
+        latent = SLOPE * x + 0.4 * (g == "b") + random.logistic(size=rows)
+        return pd.DataFrame({"x": x, "g": g, "y": np.digitize(latent, [-0.5, 1.0, 2.0])})
+
+    return draw
+
+
+def rejected_as_parallel(draw: Draw) -> dict[str, float]:
+    """How often the slopes of all terms together, and of each, are said to differ."""
+    reached = [made[1].summary["parallel_slopes"]["tests"] for made in fits(draw, "y ~ x + g", "ordinal") if made]
+    p_values = pd.DataFrame([{test["term"] or "all": test["p_value"] for test in tests} for tests in reached])
+    shares = (p_values <= 0.05).mean().round(4)
+    return {"fitted": len(reached), "without_a_test": int(p_values.isna().any(axis=1).sum()), **shares.to_dict()}
+
+
 def fits(draw: Draw, formula: str, family: str, **settings):
     """Design and fit of each replication; None where nothing can be fitted."""
     random = np.random.default_rng(31)
@@ -125,5 +144,7 @@ if __name__ == "__main__":
         "a rare level, poisson, quasi": rejected(with_rare_level(2.0), "poisson", std_errors="quasi", **asked),
         "firth, profile, 60 rows": covered(few_events(60), "binomial", firth=True),
         "firth, profile, 200 rows": covered(few_events(200), "binomial", firth=True),
+        "ordinal, parallel slopes, 200 rows": rejected_as_parallel(ordered(200)),
+        "ordinal, parallel slopes, 1,000 rows": rejected_as_parallel(ordered(1000)),
     }
     (ROOT / "benchmarks" / "results" / "likelihoods.json").write_text(json.dumps(results, indent=1) + "\n")

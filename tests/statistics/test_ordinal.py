@@ -247,6 +247,60 @@ def test_any_number_of_workers_gives_the_same_bytes(frame, tmp_path):
 
 @pytest.mark.slow
 @each_link
+def test_parallel_slopes_have_a_score_test_by_the_expected_information(frame, link, tmp_path):
+    """By plain formulas: the information of a row is sum over classes of dp dp' / p."""
+    design, fitted = fit(frame, tmp_path, link=link, frequency="times")
+    oracle, weight = Oracle(frame, link, frame["times"].to_numpy()), frame["times"].to_numpy()
+    b = oracle.maximum(kept(table_of(design, fitted))["estimate"].to_numpy())
+    count, x = oracle.x.shape[1], oracle.x
+    # By the coefficients of the fit and, for the second and the third threshold, by further slopes.
+    edges = np.column_stack([np.full(len(x), -np.inf), b[:3] - (x @ b[3:])[:, None], np.full(len(x), np.inf)])
+    inner = np.where(np.isinf(edges), 0.0, edges)
+    density = np.where(np.isinf(edges), 0.0, oracle.law.pdf(inner))
+    moves = np.zeros((len(x), 5, 3 + 3 * count))
+    for k in range(3):
+        moves[:, k + 1, k] = 1.0
+        moves[:, k + 1, 3 : 3 + count] = -x
+    for k in (1, 2):
+        moves[:, k + 1, 3 + k * count : 3 + (k + 1) * count] = x
+    by_class = np.diff(density[:, :, None] * moves, axis=1)
+    shares = oracle.probabilities(b)
+    score = (weight[:, None] * by_class[np.arange(len(x)), oracle.y] / shares[np.arange(len(x)), oracle.y, None]).sum(0)
+    information = np.einsum("i,icp,icq->pq", weight, by_class / shares[:, :, None], by_class)
+    first = np.arange(3 + count)
+
+    def statistic(columns: list[int]) -> float:
+        tested = np.array([3 + k * count + column for k in (1, 2) for column in columns])
+        rest = np.linalg.inv(information[np.ix_(first, first)])
+        across = information[np.ix_(first, tested)]
+        left = information[np.ix_(tested, tested)] - across.T @ rest @ across
+        return score[tested] @ np.linalg.solve(left, score[tested])
+
+    tests = {test["term"]: test for test in fitted.summary["parallel_slopes"]["tests"]}
+    assert [test["df"] for test in tests.values()] == [12, 6, 2, 2, 2]
+    terms = {"": range(count), "carrier": range(3), "hour": [3], "I(wind^2)": [4], "hour:wind": [5]}
+    for term, columns in terms.items():
+        expected = statistic(list(columns))
+        assert tests[term]["chi_squared"] == pytest.approx(expected, rel=1e-6), term
+        assert tests[term]["p_value"] == pytest.approx(scipy.stats.chi2.sf(expected, tests[term]["df"]), rel=1e-5)
+
+
+def test_parallel_slopes_are_tested_where_they_can_be(frame, tmp_path):
+    few = frame.assign(level=np.where(np.arange(len(frame)) < 12, "rare", "usual"))
+    few["delayed"] = few["delayed"].where(few["level"] == "usual", np.resize(["early", "stuck"], len(frame)))
+    cases = {
+        "clusters": ({"std_errors": "cluster(day)"}, "with `std_errors: classical` only"),
+        "no terms": ({"formula": "delayed ~ 1"}, "no slopes at several thresholds"),
+    }
+    for name, (settings, note) in cases.items():
+        assert note in fit(frame, tmp_path / name, **settings)[1].summary["parallel_slopes"]["note"]
+    assert "parallel_slopes" not in fit(frame, tmp_path / "ridge", l2=0.1)[1].summary
+    (every, *_) = fit(few, tmp_path / "rare", "delayed ~ level + hour")[1].summary["parallel_slopes"]["tests"]
+    assert every["chi_squared"] > 12 and every["p_value"] < 0.05
+
+
+@pytest.mark.slow
+@each_link
 def test_effects_and_means_have_errors_by_the_delta_method(frame, link, tmp_path):
     formula = "delayed ~ carrier*hour + I(wind^2)"
     file = ingest_frame(frame, tmp_path)

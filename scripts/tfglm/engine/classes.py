@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from tfglm.design.design import Design
+from tfglm.design.terms import INTERCEPT
 from tfglm.engine.evaluated import Evaluated, Values
 from tfglm.families.ordinal import LossBetween, Ordinal
 
@@ -100,7 +101,8 @@ class EvaluatedClasses(Evaluated):
 
 class EvaluatedOrdered(EvaluatedClasses):
     """Each class k has the predictor zeta_k - eta, infinite for the last class. With the first threshold in the intercept, these
-    are zeta_k - zeta_0 less the linear predictor that all classes share (design.by_class)."""
+    are zeta_k - zeta_0 less the linear predictor that all classes share (design.by_class). Terms of single thresholds, if there
+    are some (solvers.parallel_slopes), have the coefficients 0."""
 
     @cached_property
     def eta(self) -> np.ndarray:
@@ -152,8 +154,33 @@ class EvaluatedOrdered(EvaluatedClasses):
             for k, m in self._pairs
         }
 
+    @property
+    def expected_weights(self) -> Values:
+        """The same in expectation, for responses with the probabilities of the model: of a row and thresholds k and j
+        f_k^2 (1 / p_k + 1 / p_k+1) if j is k, and -f_k f_k+1 / p_k+1 if j is k + 1, with densities f."""
+        distribution, weight = self._design.distribution, self.rows.weight
+        assert isinstance(distribution, Ordinal)
+        density, share = distribution.cumulative.density(self.eta)[:, :-1], distribution.mean(self.eta)
+        own = density**2 * (1.0 / share[:, :-1] + 1.0 / share[:, 1:])
+        beside = -density[:, :-1] * density[:, 1:] / share[:, 1:-1]
+        together = own.copy()
+        together[:, :-1] += beside
+        together[:, 1:] += beside
+        of = [self._design.class_labels.index(equation) for equation in self._design.equations if equation]
+        last, result = len(of), {}
+        for k, m in self._pairs:
+            if k == last:
+                value = together.sum(axis=1)
+            elif m == last:
+                value = -together[:, of[k]]
+            else:
+                value = own[:, of[k]] if k == m else beside[:, of[k]] if of[m] == of[k] + 1 else np.zeros(len(weight))
+            result[f"weight_{k}_{m}"] = np.where(weight > 0, value, 0.0) * weight
+        return result
+
 
 def distances(design: Design, coefficients: np.ndarray) -> np.ndarray:
     """The distances zeta_k - zeta_0 from the first threshold, infinite for the last class, [classes]."""
-    further = [coefficients[part.where.start] for part in design.parts if part.term.equation]
+    constants = [part for part in design.parts if part.term.base == INTERCEPT]
+    further = [coefficients[part.where.start] for part in constants if part.term.equation]
     return np.array([0.0, *further, np.inf])

@@ -70,12 +70,12 @@ class Pass:
     number to another, `portion`, of a pass with that name."""
 
     def __init__(self, passes: "Passes", name: str, stages: Sequence[Stage], portion: tuple[int, int] | None = None):
-        self._passes, self.name, self._stages, self._portion = passes, name, stages, portion
+        self._passes, self.name, self.stages, self._portion = passes, name, stages, portion
 
     @property
     def size(self) -> int:
         """The number of its sums."""
-        return sum(stage.layout.size for stage in self._stages)
+        return sum(stage.layout.size for stage in self.stages)
 
     @cached_property
     def task(self) -> Task:
@@ -92,10 +92,10 @@ class Pass:
     def summed(self, blocks: Iterable["Evaluated"]) -> np.ndarray:
         """The sums over some blocks of rows."""
         whole = np.zeros(self.size)
-        sums = np.split(whole, np.cumsum([stage.layout.size for stage in self._stages])[:-1])
-        of_block = [np.zeros(stage.layout.size) if stage.block else None for stage in self._stages]
+        sums = np.split(whole, np.cumsum([stage.layout.size for stage in self.stages])[:-1])
+        of_block = [np.zeros(stage.layout.size) if stage.block else None for stage in self.stages]
         for evaluated in blocks:
-            for stage, of_stage, alone in zip(self._stages, sums, of_block, strict=True):
+            for stage, of_stage, alone in zip(self.stages, sums, of_block, strict=True):
                 to = of_stage if alone is None else alone
                 stage.add(to, evaluated)
                 if alone is not None:
@@ -106,12 +106,12 @@ class Pass:
     @property
     def sums(self) -> list[tuple[Sum, int]]:
         """The different sums in their order, and the length of each."""
-        return [(sum_, stage.layout.size_of(sum_)) for stage in self._stages for sum_ in stage.layout.sums]
+        return [(sum_, stage.layout.size_of(sum_)) for stage in self.stages for sum_ in stage.layout.sums]
 
     def portion(self, first: int, last: int) -> "Pass":
         """The pass of the sums from number `first` to `last`, not included: the same numbers, bit for bit."""
         stages, begin = [], 0
-        for stage in self._stages:
+        for stage in self.stages:
             layout = stage.layout.cut(first - begin, last - begin)
             begin += len(stage.layout.sums)
             if layout.size:
@@ -120,7 +120,7 @@ class Pass:
 
     def unpack(self, vector: np.ndarray) -> Sums:
         """The sums by name."""
-        return concatenated([stage.layout for stage in self._stages], vector)
+        return concatenated([stage.layout for stage in self.stages], vector)
 
 
 @registered("pass")
@@ -160,6 +160,7 @@ class Passes:
       diagonal), and for two parts either `nested_j_k` by the finer groups or `pair_j_k`, where j < k except that the
       eliminated part comes last
     - `observed`: the same blocks weighted by the second derivative of the loss, if the link is not canonical
+    - `expected`, of ordered classes: the sums of `information` with expected second derivatives instead of those of the rows
     - `squares`: the same blocks weighted by the squared score of a row, for robust standard errors. `hc2` and `hc3` divide
       this weight by 1 - h and (1 - h)^2, where h is the leverage (engine.leverage). They also sum `alone`, the rows of
       leverage 1, which are left out, and `alone_c` by group of each grouping c
@@ -254,6 +255,11 @@ class Passes:
 
     def _layout(self, sums: Mapping[str, Sum]) -> SumLayout:
         return sum_layout(self.design, sums, self.bases)
+
+    @cached_property
+    def expected(self) -> Pass:
+        first, products = self.information.stages
+        return Pass(self, "expected", [first, replace(products, values=lambda evaluated: evaluated.expected_weights)])
 
     @cached_property
     def document(self) -> Document:

@@ -176,6 +176,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         "errors": errors(fit),
         "convergence": convergence(fit),
         "tests": tests,
+        "parallel": parallel_slopes(fit, about.words),
         "notes": notes,
         "without_estimate": without_estimate(table),
     }
@@ -253,6 +254,31 @@ def adjusted_means(fit: dict, folder: Path, about: About) -> list[DrawnMeans]:
         return means_by_class(table, response_of(fit), about.words)
     is_share = family_of_fit(fit).counts_events
     return [means_of_factor(str(term), rows, is_share, about.words) for term, rows in by_factor(table)]
+
+
+def parallel_slopes(fit: dict, words: Words) -> tuple[str, pd.DataFrame] | None:
+    """What the tests of parallel slopes of ordered classes say: a sentence, and the test of each term."""
+    tested = fit.get("parallel_slopes", {}).get("tests")
+    if not tested:
+        return None
+    every, *of_terms = tested
+    what = "The odds are proportional" if fit["link"] == "logit" else "Slopes are parallel"
+    said = f"{what} if each term has the same slope at all thresholds. "
+    if every["p_value"] is None:
+        said += "There is no test of all terms together, as some levels have too few rows of some classes."
+    else:
+        p = p_value(every["p_value"])
+        said += f"Score test of this: chi-squared {every['chi_squared']:,.1f}, {every['df']} degrees of freedom, "
+        said += f"p {p if p.startswith('<') else f'= {p}'}."
+    shown = pd.DataFrame(
+        {
+            "term": [words.term(test["term"]) for test in of_terms],
+            "df": [str(test["df"]) for test in of_terms],
+            "chi-squared": ["" if test["chi_squared"] is None else f"{test['chi_squared']:,.1f}" for test in of_terms],
+            "p": [p_value(test["p_value"]) for test in of_terms],
+        }
+    )
+    return said, shown
 
 
 def scenarios(fit: dict, folder: Path, about: About) -> Scenarios | None:

@@ -17,6 +17,7 @@ from tfglm.solvers.firth import FirthObjective
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.likelihood_ratio import likelihood_ratios, penalised_likelihood_ratios
 from tfglm.solvers.objective import Counted, Objective, Solution
+from tfglm.solvers.parallel_slopes import parallel_slopes
 from tfglm.solvers.plain import PlainObjective
 from tfglm.solvers.report import report
 from tfglm.solvers.run import Run
@@ -87,6 +88,8 @@ def fit(
     summary = report(of_rows, fitted, tests, estimated)
     if design.profile:
         summary["profile"] = intervals
+    if design.is_ordered and has_errors and solution.converged and not design.has_penalties:
+        summary["parallel_slopes"] = parallel_slopes(solution)
     return replace(
         fitted,
         coefficients=fitted.coefficients + moved,
