@@ -129,7 +129,7 @@ class ByClass(RowMean):
             self._totals[of_class] += other._totals[of_class]
             self._derivatives[of_class] += derivative
 
-    def _of_class(self, number: int) -> tuple[float, np.ndarray]:
+    def _average(self, number: int) -> tuple[float, np.ndarray]:
         """The mean of a class, and its derivative by the coefficients, [p]."""
         if number in self._totals:
             return self._totals[number] / self._weight, self._derivatives[number] / self._weight
@@ -162,7 +162,7 @@ class ClassResponse(ByClass, MeanResponse):
 
     def for_class(self, number: int) -> AveragesByLevel:
         """That of a class."""
-        return self._as_level(*self._of_class(number))
+        return self._as_level(*self._average(number))
 
 
 class OrderedResponse(ClassResponse):
@@ -200,7 +200,7 @@ class ClassSlopes(ByClass, MeanSlope):
 
     def for_class(self, number: int) -> AverageSlope:
         """Those of a class."""
-        return AverageSlope(*self._of_class(number))
+        return AverageSlope(*self._average(number))
 
 
 class OrderedMeans(ClassMeans):

@@ -106,6 +106,11 @@ class Evaluated:
         return {"weight": self.terms.weight}
 
     @property
+    def expected_weights(self) -> Values:
+        """The weights in the expected information matrix: the same, unless the others are those of the response."""
+        return self.weights
+
+    @property
     def own_weights(self) -> Values:
         """In the diagonal of the information matrix, by the linear predictor, named as the scores."""
         return {"residual": self.terms.weight}
