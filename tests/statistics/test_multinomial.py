@@ -154,6 +154,13 @@ def test_predictions_and_metrics_have_a_probability_of_each_class(frame, tmp_pat
     for place, label in enumerate(LABELS):
         np.testing.assert_allclose(table[f"probability[{label}]"], expected[:, place], atol=1e-9)
     assert table["predicted"].tolist() == [LABELS[place] for place in expected.argmax(axis=1)]
+    # By the delta method, with the covariance of statsmodels, whose first class is the reference.
+    x, vcov = model_matrix(later, "status ~ carrier + x").to_numpy(), np.asarray(exact.cov_params())
+    for place, label in enumerate(LABELS):
+        by_eta = expected[:, [place]] * (np.eye(len(LABELS))[place] - expected)[:, 1:]
+        gradient = (by_eta[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+        errors = np.sqrt(np.einsum("ip,pq,iq->i", gradient, vcov, gradient))
+        np.testing.assert_allclose(table[f"std_error[{label}]"], errors, rtol=1e-5)
     evaluated = frame[frame["day"].between(21, 25)]
     p = exact.predict(model_matrix(evaluated, "status ~ carrier + x").to_numpy())
     number = evaluated["status"].map(LABELS.index).to_numpy()

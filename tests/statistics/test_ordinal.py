@@ -350,6 +350,11 @@ def test_rows_have_a_probability_of_each_class_and_metrics(frame, link, tmp_path
     np.testing.assert_allclose(ours[[f"probability[{label}]" for label in LABELS]], expected, atol=1e-12)
     np.testing.assert_allclose(ours["expected"], expected @ [1, 2, 3, 4], atol=1e-12)
     assert ours["predicted"].tolist() == [LABELS[place] for place in expected.argmax(axis=1)]
+    vcov, of_later = coefficients.covariance_table(estimates_of(design, fitted)).to_numpy(), Oracle(later, link)
+    steps = 1e-5 * np.eye(len(b))
+    slopes = np.array([of_later.probabilities(b + step) - of_later.probabilities(b - step) for step in steps]) / 2e-5
+    errors = np.sqrt(np.einsum("pic,pq,qic->ic", slopes, vcov, slopes))
+    np.testing.assert_allclose(ours[[f"std_error[{label}]" for label in LABELS]], errors, rtol=1e-5)
     evaluated = frame[frame["day"].between(41, 50)]
     p, y = Oracle(evaluated, link).probabilities(b), evaluated["delayed"].map(LABELS.index).to_numpy()
     report = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), fitted), 0.5, ["carrier"])

@@ -11,8 +11,10 @@ from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.families import Family
 from tfglm.families.multinomial import Multinomial
+from tfglm.families.ordinal import Ordinal
 from tfglm.results.measures import whole
-from tfglm.results.predict import Scored, score, tables
+from tfglm.results.predict import Scored, design_rows, score, tables
+from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import Fitted
 
 FAMILY = Multinomial()
@@ -40,11 +42,50 @@ def predictions(
     design: Design, fitted: Fitted, file: IngestedFile, unseen: Mapping[str, int], identity: Sequence[str]
 ) -> Iterator[pa.Table]:
     """Predict the rows of the split `predict` of a file with a regression of classes: as `predict.predictions`, with the columns
-    of `predicted`, which have no standard errors."""
-    covariates = design.to_predict
-    scored = score(Workload(covariates, [file], "predict", unseen=unseen), fitted)
-    family = design.distribution
-    return tables(covariates, file, identity, scored, lambda rows: predicted(rows, design.class_labels, family))
+    of `predicted` and `errors_of_probabilities`."""
+    covariates, family = design.to_predict, design.distribution
+    scored = score(Workload(covariates, [file], "predict", unseen=unseen), fitted, "rows_of_design")
+
+    def estimate(rows: Scored) -> dict[str, pa.Array]:
+        return predicted(rows, design.class_labels, family) | errors_of_probabilities(design, fitted, rows)
+
+    return tables(covariates, file, identity, scored, estimate)
+
+
+def errors_of_probabilities(design: Design, fitted: Fitted, scored: Scored) -> dict[str, pa.Array]:
+    """The columns `std_error[<class>]`: the standard error of the probability of each class, by the delta method; missing where
+    a row has no prediction, and in a fit without standard errors."""
+    known, labels = scored.rows["flag"] >= 0, design.class_labels
+    errors = np.full((len(labels), len(known)), np.nan)
+    if np.isfinite(fitted.dispersion) and not design.penalised and known.any():
+        groups, multipliers = scored.rows["groups"][known], scored.rows["multipliers"][known]
+        slopes = slopes_by_equation(design, scored.rows["eta"][known])
+        for number, error in enumerate(errors):
+            factors = [slopes[part.term.equation][:, number] for part in design.parts]
+            moved = {"groups": groups, "multipliers": multipliers * np.stack(factors, axis=1)}
+            rows = design_rows(design, moved, np.ones(len(groups), bool))
+            unseen = reference_of(design, fitted, rows, np.inf, exactly=False).unseen
+            error[known] = np.where(unseen, np.nan, np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0)))
+    return {f"std_error[{name}]": pa.array(error, from_pandas=True) for name, error in zip(labels, errors, strict=True)}
+
+
+def slopes_by_equation(design: Design, eta: np.ndarray) -> dict[str, np.ndarray]:
+    """The derivative of the probability of each class by the linear predictor of each equation, [rows, classes]; `eta` is that of
+    `Passes.rows_of_design`."""
+    family, labels = design.distribution, design.class_labels
+    if not isinstance(family, Ordinal):
+        share, identity = family.mean(eta), np.eye(len(labels))
+        return {
+            each: share * (identity[labels.index(each)] - share[:, [labels.index(each)]]) for each in design.equations
+        }
+    density = family.cumulative.density(eta)
+    # The last class has no threshold above it, and the first none below: there the density is 0.
+    result = {"": np.roll(density, 1, axis=1) - density}
+    for each in filter(None, design.equations):
+        number = labels.index(each)
+        result[each] = np.zeros_like(density)
+        result[each][:, number], result[each][:, number + 1] = density[:, number], -density[:, number]
+    return result
 
 
 def values_of(classes: Sequence[str]) -> np.ndarray:
