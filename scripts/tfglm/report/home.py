@@ -263,7 +263,7 @@ def parallel_slopes(fit: dict, words: Words) -> tuple[str, pd.DataFrame] | None:
         return None
     every, *of_terms = tested
     what = "The odds are proportional" if fit["link"] == "logit" else "Slopes are parallel"
-    said = f"{what} if each term has the same slope at all thresholds. "
+    said = f"{what} if each term has the same slope at each boundary between classes. "
     if every["p_value"] is None:
         said += "There is no test of all terms together, as some levels have too few rows of some classes."
     else:
