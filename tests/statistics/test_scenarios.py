@@ -15,7 +15,7 @@ from pools import CR1, estimates_of, fit_files, ingest_frame
 from tfglm.design.scenarios import check_scenarios
 from tfglm.errors import UserError
 from tfglm.results import coefficients
-from tfglm.results.marginal_tables import EMPTY_COMBINATION, Averaged
+from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_MEAN, Averaged
 from tfglm.results.margins import average_rows
 from tfglm.results.scenario_table import NO_DIFFERENCE, scenario_table
 
@@ -233,6 +233,17 @@ def test_what_no_row_can_be_set_to_is_refused(name, with_offset):
     with pytest.raises(UserError) as refusal:
         check_scenarios(with_offset[0], wanted, given.get("contrasts", {}), given.get("offset_at"))
     assert message in str(refusal.value)
+
+
+def test_a_scenario_out_of_the_range_of_the_link_has_no_numbers(frame, tmp_path):  # noqa: F811
+    frame = frame.assign(cost=1.0 / (0.5 + 0.02 * frame["hour"]) * np.random.default_rng(1).gamma(9, 1 / 9, len(frame)))
+    files = [ingest_frame(frame, tmp_path)]  # noqa: F811
+    fit = fit_files(files, "cost ~ hour + carrier", "gamma", link="inverse")
+    table = table_of(fit, files, {"within": {"hour": "12"}, "outside": {"hour": "-500"}})
+    outside = (table["at"] == "outside") | (table["against"] == "outside")
+    assert (table["status"] == np.where(outside, NO_MEAN, "")).all()
+    assert table.loc[outside, ["estimate", "std_error", "p_value"]].isna().all(axis=None)
+    assert table.loc[~outside, "std_error"].notna().all()
 
 
 def test_a_scenario_sets_the_column_of_the_offset(with_offset, files):  # noqa: F811

@@ -11,6 +11,7 @@ from tfglm.errors import UserError
 from tfglm.results.estimates import choose_references
 from tfglm.results.marginal_tables import (
     EMPTY_COMBINATION,
+    NO_MEAN,
     Averaged,
     Estimated,
     Inference,
@@ -115,14 +116,17 @@ def effects_in(
 ) -> Iterator[tuple[Key, Estimated]]:
     """The mean response and the effects in a scenario, of the class with this number and label."""
     design, response = inference.design, scenario.response[number]
-    status = "separated" if response.infinite[0] else EMPTY_COMBINATION if response.unknown[0] else ""
+    has_mean = np.isfinite(response.mean[0]) and np.isfinite(response.derivative).all()
+    reasons = {"separated": response.infinite[0], EMPTY_COMBINATION: response.unknown[0], NO_MEAN: not has_mean}
+    status = next((reason for reason, holds in reasons.items() if holds), "")
     rare = np.array([any(is_rare(inference, *level, label) for level in scenario.set_levels.items())])
 
     def within(effect: Estimated) -> Estimated:
         """An effect, if the scenario has one."""
         of_scenario = np.full(len(effect.status), status) if status else effect.status
         estimate = np.where(status != "", np.nan, effect.estimate)
-        return Estimated(estimate, effect.derivative, of_scenario, effect.rare | rare)
+        derivative = np.where(status != "", 0.0, effect.derivative)
+        return Estimated(estimate, derivative, of_scenario, effect.rare | rare)
 
     yield ("", "", ""), within(Estimated(response.mean, response.derivative, np.array([status]), rare))
     for term, by_class in scenario.levels.items():
