@@ -131,6 +131,20 @@ described <- function(fit) {
     df_residual = fit$df.residual
   )
 }
+# Theta is estimated with the smoothing parameters.
+with_theta <- function(formula) {
+  fit <- gam(formula, nb(), rows, method = "REML", control = exactly)
+  predicted <- predict(fit, rows[1:shown, ], se.fit = TRUE)
+  list(
+    theta = fit$family$getTheta(TRUE), eta = as.vector(predicted$fit), std_error = as.vector(predicted$se.fit),
+    edf = vapply(fit$smooth, function(each) sum(fit$edf[each$first.para:each$last.para]), 0),
+    log_lambda = as.vector(smoothing(fit)), aic = AIC(fit)
+  )
+}
+of_theta <- list(
+  s = with_theta(waits ~ s(hour, bs = "cr") + carrier),
+  random = with_theta(waits ~ s(hour, bs = "cr") + s(plane, bs = "re") + s(carrier, bs = "re"))
+)
 beyond <- data.frame(hour = c(-3, 0, 24, 30))
 splines <- lapply(
   list(cr = "cr", ps = "ps"),
@@ -155,7 +169,7 @@ of_new <- function(fit, columns) {
 write(
   toJSON(
     list(
-      fits = lapply(fits, described), beyond = beyond$hour, splines = splines,
+      fits = lapply(fits, described), theta = of_theta, beyond = beyond$hour, splines = splines,
       random = components(fits$random), random_binomial = components(fits$random_binomial),
       slopes = components(fits$slopes),
       far = c(as.list(far), list(eta = as.vector(predict(fits$surface, far)))),

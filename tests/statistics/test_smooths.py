@@ -130,6 +130,25 @@ def test_the_fit_is_that_of_mgcv(name, fits, first_rows):
     assert fitted.dispersion == pytest.approx(theirs["scale"], rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [("s", "waits ~ s(hour) + carrier"), ("random", "waits ~ s(hour) + s(plane, bs=re) + s(carrier, bs=re)")],
+)
+def test_theta_beside_smooth_terms_is_that_of_mgcv(name, formula, files, first_rows):
+    design, fitted, _ = fit_files(files, formula, "negative_binomial")
+    theirs, summary = R["theta"][name], fitted.summary
+    assert summary["converged"] and abs(summary["theta"] - theirs["theta"]) <= 1e-5 * summary["theta_std_error"]
+    rows, error = predicted(design, fitted, first_rows), np.array(theirs["std_error"])
+    assert np.all(np.abs(rows["linear_predictor"] - theirs["eta"]) <= 1e-6 * error)
+    np.testing.assert_allclose(rows["linear_predictor_std_error"], error, rtol=1e-5)
+    np.testing.assert_allclose([smooth["edf"] for smooth in summary["smooths"]], theirs["edf"], rtol=0, atol=1e-5)
+
+
+def test_theta_without_a_finite_estimate_is_refused_beside_smooth_terms(files):
+    with pytest.raises(UserError, match="theta: the response `trips` varies no more around its mean than a Poisson"):
+        fit_files(files, "trips ~ s(hour)", "negative_binomial")
+
+
 @pytest.mark.parametrize("name", FITS)
 def test_errors_with_estimated_smoothing_parameters_are_those_of_mgcv(name, fits, first_rows):
     design, fitted = fits(name)

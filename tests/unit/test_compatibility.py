@@ -23,7 +23,7 @@ EXAMPLES = {
     "`penalty_factors`": {"penalty_factors": {"x": 0.5}},
     "`firth`": {"firth": True},
     "`absorb`": {"absorb": ["plane"]},
-    "smooth terms (`s()`)": {"terms": "s(x, k=6) + g"},
+    "smooth terms (`s()`, `te()`)": {"terms": "s(x, k=6) + g"},
     "`gamma` with `weights`": {"family": "gamma", "weights": "day"},
     "`tweedie` or `inverse_gaussian`": {"family": "inverse_gaussian"},
     "`collapse`": {"collapse": True},

@@ -62,7 +62,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`penalty_factors`": value_of("penalty_factors"),
     "`firth`": value_of("firth"),
     "`absorb`": value_of("absorb"),
-    "smooth terms (`s()`)": lambda m: has_smooths(m.formula),
+    "smooth terms (`s()`, `te()`)": lambda m: has_smooths(m.formula),
     "no smooth terms": lambda m: not has_smooths(m.formula),
     "`gamma` with `weights`": lambda m: m.family == "gamma" and m.weights,
     "`tweedie` or `inverse_gaussian`": lambda m: m.family in ("tweedie", "inverse_gaussian"),
@@ -131,7 +131,7 @@ class Conflict:
         return bool(PROPERTIES[self.one](model) and PROPERTIES[self.other](model))
 
 
-SMOOTH = "smooth terms (`s()`)"
+SMOOTH = "smooth terms (`s()`, `te()`)"
 PENALTY, ABSORB, ONLINE = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online solver"
 CLASSES, MULTINOMIAL = "`multinomial` or `ordinal`", "`multinomial`"
 FIRTH, SHAPE, RATIOS, PROFILE = "`firth`", "an estimated `theta` or `power`", "`tests: likelihood_ratio`", "`profile`"
@@ -240,35 +240,37 @@ CONFLICTS = (
         for name, reason in (
             (
                 PENALTY,
-                "smooth terms s() have a penalty of their own; remove `l1`, `l2` and `path`, or write ns() for s()",
+                "smooth terms have a penalty of their own; remove `l1`, `l2` and `path`, or write ns() for s() and te()",
             ),
-            (FIRTH, "smooth terms s() have a penalty of their own; remove `firth`, or write ns() for s()"),
+            (FIRTH, "smooth terms have a penalty of their own; remove `firth`, or write ns() for s() and te()"),
             (
                 ABSORB,
-                "smooth terms s() cannot be beside absorbed factors; write these into the formula, or ns() for s()",
+                "smooth terms cannot be beside absorbed factors; write these into the formula, or ns() for s() and te()",
             ),
-            (ONLINE, "only solver `newton` has smooth terms s(), not `{model.online_solver}`"),
-            (CLASSES, "family {model.family} has no smooth terms s(); write ns() for s()"),
-            (SHAPE, "smooth terms s() need a family whose shape is known; give `theta` or `power` a number"),
-            ("`tweedie` or `inverse_gaussian`", "smooth terms s() are not for this family; use gamma, or ns() for s()"),
-            ("`gamma` with `weights`", "smooth terms s() cannot be beside `weights` in this family; use `frequency`"),
+            (ONLINE, "only solver `newton` has smooth terms, not `{model.online_solver}`"),
+            (CLASSES, "family {model.family} has no smooth terms; write ns() for s() and te()"),
+            (
+                "`tweedie` or `inverse_gaussian`",
+                "smooth terms are not for this family; use gamma, or ns() for s() and te()",
+            ),
+            ("`gamma` with `weights`", "smooth terms cannot be beside `weights` in this family; use `frequency`"),
         )
     ),
     Conflict(
         "std_errors",
         SMOOTH,
         "`std_errors` other than `classical` and `unconditional`",
-        "errors of smooth terms s() are those of the posterior, as sums over clusters or rows leave out the bias of the penalty; "
-        "use `classical` or `unconditional`, or write ns() for s()",
+        "errors of smooth terms are those of the posterior, as sums over clusters or rows leave out the bias of the penalty; "
+        "use `classical` or `unconditional`, or write ns() for s() and te()",
     ),
     Conflict(
         "std_errors",
         "`std_errors: unconditional`",
         "no smooth terms",
-        "errors `unconditional` are for smooth terms s() and random effects, and the formula has none; remove the key",
+        "errors `unconditional` are for smooth terms and random effects, and the formula has none; remove the key",
     ),
     *(
-        Conflict(key, name, SMOOTH, "smooth terms s() have Wald tests and intervals alone; remove the key")
+        Conflict(key, name, SMOOTH, "smooth terms have Wald tests and intervals alone; remove the key")
         for key, name in (("tests", RATIOS), ("profile", PROFILE))
     ),
     # Solvers.

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from tfglm.config import SolverConfig
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import together
@@ -144,6 +146,16 @@ def solve(start: Solution, held_out: Workload | None) -> Solution:
 
 def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.Shape:
     """The estimate of the shape of the family. `without` names a term to leave out."""
+    if workload.design.smooths:
+
+        def solve_at(theta: float, coefficients: np.ndarray) -> Solution:
+            rows = workload.with_design(workload.design.as_fitted({"theta": theta}))
+            start = objective_of(rows, run).begin()
+            return solve_across(replace(start, point=start.objective.at(coefficients)), smooth.solve)
+
+        poisson = solve_across(objective_of(workload, run).begin(), smooth.solve)
+        if poisson.smooths:
+            return shape.by_restricted_likelihood(poisson, solve_at)
     solve_again = partial(solve_across, solve=newton.solve)
     return shape.estimate(solve_again(objective_of(workload, run, without).begin()), solve_again)
 

@@ -208,7 +208,7 @@ def separation(design: Design, involved: Sequence[str], rows: int, others: int) 
     """The message that these terms separate `rows` rows, and do not separate the `others`."""
     names, several = ", ".join(f"`{term}`" for term in involved), len(involved) > 1
     penalty = "penalise it (`unpenalised`, `penalty_factors`)" if design.penalised else "add a penalty, `l2`"
-    penalty = "write ns() for s() and add a penalty, `l2`" if design.smooths else penalty
+    penalty = "write ns() for s() and te(), and add a penalty, `l2`" if design.smooths else penalty
     left = f"the other {others:,} stay undecided" if others else "all there are"
     return (
         f"models.{design.model}: {'the terms ' if several else ''}{names} {'together separate' if several else 'separates'} "

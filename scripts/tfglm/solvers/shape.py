@@ -8,6 +8,9 @@ expected information (Lawless, Canadian Journal of Statistics 15, 1987; MASS::gl
 3. Estimate the coefficients, given the shape, from the previous coefficients.
 4. End if the shape moves by less than a small share of its standard error (`Shape.precise`). Otherwise go to 2.
 
+Beside smooth terms theta minimises V, minus the logarithm of the restricted likelihood, with the smoothing parameters (as
+mgcv's nb). Differences of V between whole fits give its derivatives (`by_restricted_likelihood`).
+
 The reported fit then uses the shape as if it were known.
 """
 
@@ -120,6 +123,56 @@ def theta_given_means(solution: Solution, trial: np.ndarray) -> Shape:
         if theta > LARGEST_THETA:
             break
     raise no_theta(solution)
+
+
+SHORT = 0.2
+"""The length of differences of V in standard errors of log(theta): of the fourth order, they are off by a share of 1e-8."""
+
+FIRST_ERROR = 0.1
+"""The standard error of log(theta) before it is known."""
+
+NEAR = 1e-3
+"""Length of the last step in standard errors. The step after it would be about its square."""
+
+
+def by_restricted_likelihood(poisson: Solution, solve: Callable[[float, np.ndarray], Solution]) -> Shape:
+    """Theta that minimises V of fits with smooth terms, by Newton's method on its logarithm.
+
+    Parameters
+    ----------
+    poisson
+        The fit with an infinite theta.
+    solve
+        The fit with a theta, from coefficients [p].
+
+    Raises
+    ------
+    UserError
+        If theta has no finite estimate, or if the steps do not settle.
+    """
+    theta = theta_given_means(poisson, theta_by_moments(poisson)).value
+    error, coefficients, design = FIRST_ERROR, poisson.point.coefficients, poisson.objective.design
+    for _ in range(MOST_TURNS):
+        fits = [solve(theta * float(np.exp(SHORT * error * place)), coefficients) for place in (0, 1, -1, 2, -2)]
+        at, one, back, two, far = (fit.smooths["reml"] for fit in fits)
+        slope = (8 * (one - back) - (two - far)) / 12 / (SHORT * error)
+        curvature = (16 * (one + back) - (two + far) - 30 * at) / 12 / (SHORT * error) ** 2
+        if not np.isfinite(slope + curvature):
+            break
+        if curvature > 0:
+            error = float(np.clip(curvature**-0.5, error / 10, 10 * error))
+            step = float(np.clip(-slope / curvature, -1.0, 1.0))
+        else:
+            step = -float(np.sign(slope))
+        coefficients, theta = fits[0].point.coefficients, theta * float(np.exp(step))
+        if theta > LARGEST_THETA:
+            raise no_theta(poisson)
+        poisson.objective.run.reporter.tell(f"theta {theta:.6g}, standard error {theta * error:.3g}")
+        if curvature > 0 and abs(step) <= NEAR * error:
+            return Shape("theta", theta, theta * curvature**-0.5, np.array([theta]))
+    raise UserError(
+        f"models.{design.model}.theta: its estimate did not settle in {MOST_TURNS} turns; give a number, such as {theta:.3g}"
+    )
 
 
 def no_theta(solution: Solution) -> UserError:
