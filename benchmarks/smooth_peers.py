@@ -4,7 +4,8 @@ The rows are like flights: delays by hour, distance and temperature, with smooth
 each aircraft. Each fit is a process of its own. Seconds and peak memory count from the shards on disk (tfglm, in one process) or
 from the rows in memory (mgcv, with two threads) to the fit. The peak of mgcv includes these rows. If the response is not normal,
 bam chooses smoothing parameters by another approximation; `largest_difference` is that of linear predictors, in standard errors.
-With 10 million rows it writes benchmarks/results/smooth_peers.json. Needs R with mgcv and jsonlite.
+With 10 million rows it writes benchmarks/results/smooth_peers.json, with the load of the machine and the BLAS of R. Debian's own
+multiplies matrices far more slowly than OpenBLAS, and those of bam have a row for each aircraft. Needs R with mgcv and jsonlite.
 """
 
 import argparse
@@ -47,6 +48,7 @@ status <- grep("VmHWM", readLines("/proc/self/status"), value = TRUE)
 predicted <- predict(fit, rows[1:as.integer(given[4]), ], se.fit = TRUE, discrete = FALSE)
 cat(toJSON(list(
   seconds = used[["elapsed"]], processor_seconds = used[["user.self"]] + used[["sys.self"]],
+  blas = basename(extSoftVersion()[["BLAS"]]),
   peak_mb = as.numeric(gsub("[^0-9]", "", status)) / 1024, eta = as.vector(predicted$fit), std_error = as.vector(predicted$se.fit)
 ), digits = NA, auto_unbox = TRUE))
 """
@@ -123,6 +125,7 @@ def compared(rows: Path, shards: Path, family: str, times: int) -> dict:
     }
     ours, theirs = (np.array(fits[name][0]["eta"]) for name in ("tfglm", "mgcv"))
     error = np.array(fits["mgcv"][0]["std_error"])
+    result |= {"blas_of_r": fits["mgcv"][0]["blas"], "load": round(os.getloadavg()[2], 1)}
     return result | {"largest_difference": round(float(np.max(np.abs(ours - theirs) / error)), 4)}
 
 
@@ -130,6 +133,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--levels", type=int, default=500, help="aircraft")
+    parser.add_argument("--families", nargs="+", default=list(RESPONSES), choices=list(RESPONSES))
     parser.add_argument("--times", type=int, default=1, help="runs of each program")
     parser.add_argument("--shards", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -142,7 +146,7 @@ if __name__ == "__main__":
         make(arguments.rows, arguments.levels, table)
         ingest_rows(table, Path(place) / "shards" / "rows")
         results = {"rows": arguments.rows, "levels": arguments.levels, "processors": os.cpu_count()}
-        for family in RESPONSES:
+        for family in arguments.families:
             results[family] = compared(table, Path(place) / "shards", family, arguments.times)
             print(family, results[family], flush=True)
     if arguments.rows >= 10_000_000:
