@@ -12,8 +12,8 @@ import pandas as pd
 
 from tfglm import command, digests
 from tfglm.config import TablesConfig, TrainingConfig
-from tfglm.report.models import read_models
-from tfglm.report.pages import p_value, render, statistic, with_error
+from tfglm.design.design import Design
+from tfglm.report.pages import p_value, read_table, render, statistic, with_error
 from tfglm.results import compare, csv_files, held_out, scaling, sweeps
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.results.paper import errors_of
@@ -54,6 +54,21 @@ class Comparison:
     @cached_property
     def by_workers(self) -> pd.DataFrame:
         return scaling.table([training_run(folder) for folder in self.arguments.models])
+
+
+def read_models(arguments: argparse.Namespace) -> list[compare.ComparedModel]:
+    """The models of a command line. Raises UserError for a file that has changed since it was written, or is of another
+    fit."""
+    models = []
+    for folder in arguments.models:
+        path = folder / "fit.json"
+        fit = digests.read_json(path)
+        metrics = digests.read_json(folder / "metrics.json", fit=path) if arguments.held_out else {}
+        table = read_table(folder / "coefficients.csv", path) if folder in arguments.with_coefficients else None
+        digests.check(folder / "design.json", fit["design"], delete=path)
+        design = None if fit.get("kind") == "network" else Design.load(folder / "design.json")
+        models.append(compare.ComparedModel(fit, metrics, table, design))
+    return models
 
 
 def main(arguments: argparse.Namespace) -> None:
