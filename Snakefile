@@ -3,4 +3,6 @@
 import sys
 
 IS_INIT = "csv" in config or "init" in sys.argv  # the targets are not known yet
-workflow.include("workflow/rules/init.smk" if IS_INIT else "workflow/Snakefile", overwrite_default_target=True)
+IN_ONE_JOB = workflow.storage_settings.default_storage_provider
+USUAL = "workflow/one_job.smk" if IN_ONE_JOB else "workflow/Snakefile"
+workflow.include("workflow/rules/init.smk" if IS_INIT else USUAL, overwrite_default_target=True)

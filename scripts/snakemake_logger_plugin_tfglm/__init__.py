@@ -124,7 +124,8 @@ class LogHandler(LogHandlerBase):
                 if (signal := re.search(r"died with <Signals\.(\w+)", record.msg)) and not self._is_interrupted:
                     self._say(f"A job was ended by {signal[1]}")
             case LogEvent.JOB_ERROR:
-                failure = Failure(self._run.fail(record.jobid), list(record.log))
+                logs = [log.removesuffix(" (send to storage)") for log in record.log]
+                failure = Failure(self._run.fail(record.jobid), logs)
                 self._failures[record.jobid] = failure
                 if self._run.is_busy_without(failure.job) and not self._is_interrupted:
                     self._say(f"{failure.sentence()}. Other jobs end first.")

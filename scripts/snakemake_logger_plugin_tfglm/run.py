@@ -30,6 +30,8 @@ STAGES = (
         "write_.*table.*|tabulate_.*|evaluate.*|predict|score_file|residuals|export_.*|write_predictions_csv|compare_(models|parts)",
     ),
     RunStage("Drawing pages", "write_(pages.*|diagnostics|scores|home)|draw_.*"),
+    RunStage("Sending files", "pack"),
+    RunStage("Running in one job", "run_in_one_job"),
 )
 
 

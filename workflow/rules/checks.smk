@@ -105,23 +105,12 @@ def check_disk():
         )
 
 
-def check_shared_files():
-    """Refuse to start if jobs would not see the files of other jobs: they read shards, journals and signs of life by their paths."""
-    # Without a shared file system Snakemake asks for such a provider.
-    if workflow.storage_settings.default_storage_provider:
-        raise WorkflowError(
-            "--default-storage-provider: the jobs of a run read each other's files, and need one file system\n"
-            "  run snakemake itself on one machine or in one pod, with inputs such as s3://...; docs/config/running.md says how"
-        )
-
-
 try:
     # The processes of jobs do not check again.
     if workflow.is_main_process:
-        check_shared_files()
         check_this_config() if READS_HEADERS else check_config(CONFIG, PROBLEMS)
     PROBLEMS.check()
-    if workflow.is_main_process and READS_HEADERS:
+    if workflow.is_main_process and READS_HEADERS and not workflow.storage_settings.default_storage_provider:
         check_disk()
 except UserError as error:
     raise WorkflowError(in_file(CONFIG_FILES, str(error))) from None

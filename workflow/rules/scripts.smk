@@ -105,7 +105,8 @@ class ForkServer:
         """Start it. Before this process makes the same imports to check the config is a good time."""
         cores_here = workflow.resource_settings.nodes is None and workflow.resource_settings.cores
         is_run = workflow.is_main_process and cores_here and not workflow.logger_manager.settings.dryrun
-        if self.started or not is_run or workflow.deployment_settings.deployment_method:
+        in_one_job = workflow.storage_settings.default_storage_provider  # whose Snakemake has a fork server of its own
+        if self.started or not is_run or in_one_job or workflow.deployment_settings.deployment_method:
             return
         if hasattr(os, "pidfd_open") and forked.ADDRESS not in os.environ and workflow.modifier.is_main_snakefile():
             with contextlib.suppress(OSError):  # such as a full disk: the jobs then run without it
