@@ -54,6 +54,28 @@ def test_files_keep_their_order_and_globs_are_sorted(folder):
     assert list(expand("http://127.0.0.1:8000/api/datafile/1375005")) == ["1375005"]
 
 
+def test_a_pattern_stands_for_the_objects_of_a_storage_that_match():
+    keys = ["a/2008.csv", "a/2007.csv", "a/b/2009.csv", "a/c=1/d/2010.csv", "a/notes.txt", "a[1].csv"]
+    asked = []
+
+    def objects(prefix: str) -> list[str]:
+        asked.append(prefix)
+        return [address for key in keys if (address := f"s3://sales/{key}").startswith(prefix)]
+
+    def named(pattern: str) -> list[str]:
+        return list(expand_files(SourceConfig.model_validate({"files": [pattern]}), objects=objects))
+
+    assert named("s3://sales/a/*.csv") == ["2007", "2008"]
+    assert named("s3://sales/a/200[89].csv") == ["2008"]
+    assert named("s3://sales/a/*/*.csv") == ["2009"]
+    assert named("s3://sales/a/**/*.csv") == ["2007", "2008", "2009", "2010"]
+    assert asked == ["s3://sales/a/", "s3://sales/a/200", "s3://sales/a/", "s3://sales/a/"]
+    with pytest.raises(UserError, match="no object matches `s3://sales/a/b/1"):
+        named("s3://sales/a/b/1*")
+    with pytest.raises(UserError, match=r"`s3://sales/a\[1\].csv` has a letter of patterns; rename it"):
+        named("s3://sales/*.csv")
+
+
 def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
     files = ["data/2007.csv", {"path": "data/2008.csv.bz2", "layout": "asa2009"}]
     for layout, expected in ((None, shipped_layouts()), ("mine.yaml", ["mine.yaml"]), (["a", "b"], ["a", "b"])):
@@ -89,7 +111,11 @@ def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
         ),
         (
             ["s3://bucket/flights/*.csv"],
-            "`s3://bucket/flights/*.csv` has a pattern, and objects of a storage cannot be listed; name each of them",
+            "no object matches `s3://bucket/flights/*.csv`",
+        ),
+        (
+            ["s3://buck*/2007.csv"],
+            "`s3://buck*/2007.csv` has a pattern in its bucket; name the bucket",
         ),
         (
             ["s3://key:secret@bucket/2008.csv"],

@@ -53,8 +53,8 @@ def configure(folder: Path, *files: str | dict) -> None:
 def test_objects_of_a_storage_are_fetched_once_and_again_when_they_change(bucket, tmp_path):
     bucket.put_object(Key="years/2007.csv", Body=ROWS.encode())
     bucket.put_object(Key="years/2008.csv", Body=ROWS.encode())
-    files = ["s3://sales/years/2007.csv", "s3://sales/years/2008.csv"]
-    configure(tmp_path, *files)
+    bucket.put_object(Key="years/read.me", Body=b"Sales of all years.")
+    configure(tmp_path, "s3://sales/years/*.csv")
     fit = "results/flights/models/sold/fit.json"
     printed = succeed(tmp_path, "--verbose", fit)
     assert read_json(tmp_path, "models", "sold", "fit.json")["rows"] == 72
@@ -67,11 +67,16 @@ def test_objects_of_a_storage_are_fetched_once_and_again_when_they_change(bucket
     assert planned(tmp_path, fit)["fetch_from_storage"] == 1
     printed += succeed(tmp_path, fit)
     assert read_json(tmp_path, "models", "sold", "fit.json")["rows"] == 73
-    configure(tmp_path, *files, "s3://sales/years/2009.csv")
+    bucket.put_object(Key="years/2009.csv", Body=ROWS.encode())
+    assert planned(tmp_path, fit)["fetch_from_storage"] == 1
+    configure(tmp_path, "s3://nobody/years/*.csv")
+    unknown = snakemake(tmp_path, "--dry-run", fit)
+    assert "`s3://nobody/years/`: the storage cannot be listed: An error occurred (NoSuchBucket)" in unknown.stdout
+    configure(tmp_path, "s3://sales/years/2009.csv", "s3://sales/years/2010.csv")
     missing = snakemake(tmp_path, fit)
-    assert missing.returncode == 1 and "s3://sales/years/2009.csv" in missing.stdout
+    assert missing.returncode == 1 and "s3://sales/years/2010.csv" in missing.stdout
     texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert not any(SECRET.encode() in text for text in [*texts, printed.encode(), missing.stdout.encode()])
+    assert not any(SECRET.encode() in text for text in [*texts, f"{printed}{unknown}{missing}".encode()])
 
 
 def test_an_address_that_no_plugin_takes_is_refused(tmp_path):

@@ -9,7 +9,7 @@ from collections import namedtuple
 from snakemake.path_modifier import PathModifier
 
 from tfglm import ENGINE
-from tfglm.addresses import SECRETS, is_address, is_stored
+from tfglm.addresses import SECRETS, is_address, is_stored, redacted, without_secrets
 from tfglm.config import (
     SPLITS,
     DesignConfig,
@@ -48,15 +48,47 @@ from tfglm.errors import Problems, nearest
 from tfglm.roles import launch, memory
 
 
-def check_storage(file):
-    """Raise UserError if no storage plugin of Snakemake takes the address of a file."""
+def key_of(text):
+    """The name of a folder, from everything that its content depends on."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def check_storage(address):
+    """Raise UserError if no storage plugin of Snakemake takes an address."""
     try:
-        workflow.storage_registry.infer_provider(file.source)
+        workflow.storage_registry.infer_provider(address)
     except WorkflowError as error:
         raise UserError(
-            f"data.files: `{file.shown}`: {str(error).partition('.')[0]}\n"
+            f"data.files: `{redacted(address)}`: {str(error).partition('.')[0]}\n"
             "  install the plugin beside Snakemake, such as snakemake-storage-plugin-s3 for s3://; or download the file and name its path"
         ) from None
+
+
+MOST_LISTED = 100_000
+
+
+def objects_below(prefix):
+    """The addresses of a storage that begin with a prefix. The processes of jobs take what the main process has listed: their nodes
+    may not reach the storage, and there may be new objects by then."""
+    listed = Path(".snakemake", "tfglm", f"objects_{key_of(prefix)}.json")
+    if not workflow.is_main_process:
+        return json.loads(listed.read_text())
+    check_storage(prefix)
+    scheme, _, place = prefix.partition("://")
+    bucket, _, key = place.partition("/")
+    stored = storage(prefix, retrieve=False).flags["storage_object"]
+    if not hasattr(stored, "s3bucket"):
+        raise UserError(f"`{prefix}`: a pattern is only possible in s3://; name each object")
+    try:
+        keys = [found.key for found in stored.s3bucket().objects.filter(Prefix=key).limit(MOST_LISTED + 1)]
+    except Exception as error:  # each library below the plugin has its own
+        raise UserError(f"`{prefix}`: the storage cannot be listed: {without_secrets(str(error))}") from None
+    if len(keys) > MOST_LISTED:
+        raise UserError(f"`{prefix}`: more than {MOST_LISTED:,} objects begin like this; name their folder")
+    addresses = [f"{scheme}://{bucket}/{each}" for each in keys]
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    listed.write_text(json.dumps(addresses))
+    return addresses
 
 
 # The name of the config in messages.
@@ -74,17 +106,17 @@ try:
     LAYOUTS_TO_SCORE = load_layouts(OF_SCORE) if CONFIG.score else {}
     # The input files, by their name in results.
     with PROBLEMS.collected():
-        FILES = expand_files(CONFIG.data)
+        FILES = expand_files(CONFIG.data, objects=objects_below)
     # The files that are only predicted, and the settings to read them.
     with PROBLEMS.collected():
         TO_SCORE = settings_to_score(CONFIG) if CONFIG.score else None
-        SCORED = expand_files(OF_SCORE, "score") if TO_SCORE else {}
+        SCORED = expand_files(OF_SCORE, "score", objects_below) if TO_SCORE else {}
     # The fetched files, by their own name.
     with PROBLEMS.collected():
         FETCHED = fetched([*FILES.values(), *SCORED.values()])
     for file in filter(lambda file: is_stored(file.source), FETCHED.values()):
         with PROBLEMS.collected():
-            check_storage(file)
+            check_storage(file.source)
     # Secrets, which commands, logs and records must not show, reach the script in its environment.
     os.environ[SECRETS] = secret_addresses(FETCHED)
 except UserError as error:
@@ -458,11 +490,6 @@ def rosters_of(wildcards):
     roles = roles_of(wildcards)
     names = {"ps": roles.ps, "workers": roles.workers, "peers": roles.peers}
     return [f"{RESULTS}/models/{wildcards.model}/cluster/{name}.json" for name, count in names.items() if count]
-
-
-def key_of(text):
-    """The name of a folder, from everything that its content depends on."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 # Collapsed rows are named by their columns: models with the same columns share them.

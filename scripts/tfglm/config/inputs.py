@@ -4,8 +4,9 @@ import glob
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -40,6 +41,10 @@ FEWEST_SMALL = 6
 
 MOST_TOGETHER, LARGEST_TOGETHER = 64, 10**9
 """About as many files, and bytes of CSV, that one job reads."""
+
+
+PATTERN = r"[*?[]"
+"""What makes a pattern of a path."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,11 @@ def small_files_together(files: dict[str, InputFile]) -> list[list[str]]:
     return [list(small)[job::jobs] for job in range(jobs)]
 
 
-def expand_files(config: SourceConfig, key: str = "data.files") -> dict[str, InputFile]:
-    """File id -> input file, in the order of `config.files`, the matches of a glob sorted.
+def expand_files(
+    config: SourceConfig, key: str = "data.files", objects: Callable[[str], Iterable[str]] = lambda prefix: []
+) -> dict[str, InputFile]:
+    """File id -> input file, in the order of `config.files`, the matches of a glob sorted. `objects` lists the addresses of a
+    storage that begin with a prefix, such as `s3://bucket/flights/`.
 
     The id is the file's name without endings such as .csv.gz, every character but A-Z a-z 0-9 _ - replaced
     by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem, each beginning
@@ -117,7 +125,7 @@ def expand_files(config: SourceConfig, key: str = "data.files") -> dict[str, Inp
     problems: list[str] = []
     for entry in config.files:
         try:
-            sources = _sources(entry.path)
+            sources = _sources(entry.path, objects)
         except UserError as error:
             problems.append(str(error))
             continue
@@ -175,7 +183,7 @@ def secret_addresses(downloads: Mapping[str, InputFile]) -> str:
     return text
 
 
-def _sources(entry: str) -> list[str]:
+def _sources(entry: str, objects: Callable[[str], Iterable[str]]) -> list[str]:
     """Return the files that one entry of data.files refers to."""
     if entry.startswith("package:"):
         if not re.fullmatch(r"package:[A-Za-z_][\w.]*(/[^/]+)+", entry) or ".." in entry:
@@ -192,14 +200,14 @@ def _sources(entry: str) -> list[str]:
         problem = look(entry)
         if problem:
             raise UserError(f"`{short(redacted(entry))}` {problem}")
-        return [entry]
+        return _matching(entry, objects) if is_stored(entry) and re.search(PATTERN, entry) else [entry]
     path = Path(entry)
     try:
         if path.is_file():
             paths = [path]
         elif path.is_dir():
             raise UserError(f"`{short(entry)}` is a folder; for the CSV files in it write `{path / '*.csv'}`")
-        elif not re.search(r"[*?[]", entry):
+        elif not re.search(PATTERN, entry):
             raise UserError(no_such_file(path))
         else:
             matches = glob.glob(entry, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
@@ -214,6 +222,30 @@ def _sources(entry: str) -> list[str]:
         if any(letter in str(file) for letter in "\n\r\t"):
             raise UserError(f"`{short(str(file))}`: its name has a line end or a tab; rename it")
     return [str(file) for file in paths]
+
+
+def _matching(pattern: str, objects: Callable[[str], Iterable[str]]) -> list[str]:
+    """Return the addresses of the objects that match a pattern, such as `s3://bucket/flights/*.csv`, sorted."""
+    fixed = re.split(PATTERN, pattern, maxsplit=1)[0]
+    if fixed.count("/") < 3:
+        raise UserError(f"`{short(pattern)}` has a pattern in its bucket; name the bucket")
+    found = sorted(address for address in objects(fixed) if _matches(address.split("/"), pattern.split("/")))
+    if not found:
+        raise UserError(f"no object matches `{short(pattern)}`")
+    for address in found:
+        problem = "has a letter of patterns; rename it" if re.search(PATTERN, address) else _problem_of_stored(address)
+        if problem:
+            raise UserError(f"`{short(address)}` {problem}")
+    return found
+
+
+def _matches(parts: list[str], pattern: list[str]) -> bool:
+    """Whether the parts of a path match those of a pattern, where `**` stands for any number of folders."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[depth:], pattern[1:]) for depth in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
 def _problem_of_address(address: str) -> str | None:
@@ -241,15 +273,13 @@ def _problem_of_stored(address: str) -> str | None:
     """Return what is wrong with the address of an object in a storage, such as `s3://bucket/2006.csv`, if anything."""
     if re.match("(postgres(ql)?|mysql|mariadb|sqlite|duckdb|jdbc|odbc)[:+]", address):
         return "is a database, and files are read; let it write one: docs/config/files.md has the commands"
-    if re.search(r"[*\[\]{}]", address):
-        return "has a pattern, and objects of a storage cannot be listed; name each of them"
     place = address.partition("://")[2]
     if "@" in place.partition("/")[0] or re.search("[?#]", address):
         return (
             "has a user, a password or a query; give them to the storage plugin in its environment variables, such as "
             "SNAKEMAKE_STORAGE_S3_ACCESS_KEY"
         )
-    wrong = re.search(r"[^A-Za-z0-9._~:/@!$&'()+,;=%-]", address)
+    wrong = re.search(r"[^A-Za-z0-9._~:/@!$&'()+,;=%*\[\]-]", address)
     if wrong:
         return f"has a character that is not allowed in an address, U+{ord(wrong.group()):04X}; rename the object"
     if not re.fullmatch(r"[^/]+/.*[^/]", place) or place.rsplit("/", 1)[-1] in (".", ".."):
