@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +34,7 @@ SlurmdSpoolDir={folder}/spool.%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 ProctrackType=proctrack/pgid
-TaskPlugin=task/none
+TaskPlugin={tasks}
 JobAcctGatherType=jobacct_gather/none
 {accounting}
 MpiDefault=none
@@ -44,7 +44,7 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 GresTypes=gpu
-SelectTypeParameters=CR_Core
+SelectTypeParameters={consumed}
 SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1
 MinJobAge=600
 KillWait=2
@@ -58,6 +58,14 @@ PartitionName=requeued MaxTime=60 PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=cancelled MaxTime=60 PriorityTier=1 PreemptMode=CANCEL
 """
 
+
+CGROUPS = Path("/sys/fs/cgroup/memory")
+"""Where the kernel limits the memory of processes, in version 1 of its control groups."""
+
+MEMORY_LIMITED = """CgroupPlugin=cgroup/v1
+CgroupAutomount=no
+ConstrainRAMSpace=yes
+"""
 
 WITHOUT_ACCOUNTS = "AccountingStorageType=accounting_storage/none"
 WITH_ACCOUNTS = """AccountingStorageType=accounting_storage/slurmdbd
@@ -154,9 +162,11 @@ def cluster(
     accounting: bool = False,
     sharing: str = "NO",
     gigabits: float | None = None,
+    memory: bool = False,
 ) -> Iterator[Cluster]:
     """Bring up a cluster with the nodes `node1`, `node2`, ... and take it down again. With `accounting` it remembers its jobs;
-    with `sharing` EXCLUSIVE no two jobs share a node; with `gigabits` each node's link has that rate, in Gbit/s.
+    with `sharing` EXCLUSIVE no two jobs share a node; with `gigabits` each node's link has that rate, in Gbit/s; with `memory`
+    jobs are held to the memory that they ask for.
 
     Raises RuntimeError, with the end of the daemons' logs, if it does not get ready within 30 s.
     """
@@ -180,9 +190,17 @@ def cluster(
     accounts = (WITH_ACCOUNTS if accounting else WITHOUT_ACCOUNTS).format(network=network, folder=folder)
     configuration.write_text(
         CONFIGURATION.format(
-            network=network, folder=folder, nodes="\n".join(described), accounting=accounts, sharing=sharing
+            network=network,
+            folder=folder,
+            nodes="\n".join(described),
+            accounting=accounts,
+            sharing=sharing,
+            tasks="task/cgroup" if memory else "task/none",
+            consumed="CR_Core_Memory" if memory else "CR_Core",
         )
     )
+    if memory:
+        configuration.with_name("cgroup.conf").write_text(MEMORY_LIMITED)
     environment = {**environment, "SLURM_CONF": str(configuration)}
     namespaces = {name: f"{tag}-{name}" for name in hosts}
     cables = {name: f"{tag}v{number}" for number, name in enumerate(hosts)}
@@ -204,6 +222,8 @@ def cluster(
         for name, address in hosts.items():
             stack.enter_context(namespace(namespaces[name], address, tag, cables[name]))
         running.shape(gigabits)
+        if memory:
+            stack.callback(remove_control_groups, addresses)
         if accounting:
             keep_accounts(running, configuration.parent, stack)
         for name in hosts:
@@ -227,6 +247,14 @@ def cluster(
             running, lambda: running.ask("sinfo", "--noheader", "--partition=main", "--format=%T %D") == f"idle {nodes}"
         )
         yield running
+
+
+def remove_control_groups(nodes: Iterable[str]) -> None:
+    """Remove the control groups that slurmd has left, unless another SLURM has jobs in them."""
+    for node in nodes:
+        for group in sorted(CGROUPS.glob(f"slurm_{node}/**/"), reverse=True):
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
 
 def keep_accounts(running: Cluster, etc: Path, stack: contextlib.ExitStack) -> None:

@@ -260,7 +260,7 @@ def test_a_job_that_slurm_begins_again_is_waited_for() -> None:
 def test_a_job_that_slurm_has_forgotten_has_failed() -> None:
     now, told = [0.0], list[str]()
     states = pending.States(told.append, requeued=True, clock=lambda: now[0])
-    states.known({"1": "RUNNING", "2": "COMPLETED", "3_[1-4]": "PENDING"})
+    states.known({"1": "RUNNING", "2": "COMPLETED", "3_[1-4]": "PENDING", "4": "OUT_OF_MEMORY", "5": "DEADLINE"})
     assert states.known({}) == {}  # slurmctld may just have begun
     now[0] += pending.SETTLED
     assert states.known({}) == {"1": "FAILED"} and len(told) == 1
@@ -272,7 +272,8 @@ def test_the_executor_is_the_one_that_is_translated_for() -> None:
 
     assert callable(executor.query_job_status)
     source = Path(executor.__file__).read_text()
-    assert '"PREEMPTED"' not in source.partition("fail_stati = (")[2].partition(")")[0]
+    failed = re.findall(r'"(\w+)"', source.partition("fail_stati = (")[2].partition(")")[0])
+    assert {*failed} - {"ERROR"} == {*pending.ENDED} - {"COMPLETED", "PREEMPTED"}
     assert "await query_job_status(" in source
     # The comment of each job is given so.
     assert source.count("call = get_submit_command(") == source.count('"comment_str": comment_str') == 2

@@ -126,7 +126,17 @@ class Queue:
 SETTLED = 60.0
 """Seconds after which SLURM has begun a preempted job again, or never will."""
 
-ENDED = ("COMPLETED", "FAILED", "CANCELLED", "PREEMPTED")
+ENDED = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "TIMEOUT",
+)
 """States in which a job is over for the purposes here."""
 
 
