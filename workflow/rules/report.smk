@@ -198,7 +198,7 @@ rule write_rows:
         colour=literal(CONFIG.pictures.colour),
         responses=literal(list(dict.fromkeys(CONFIG.all_models[name].response for name in MODELS))),
         words=literal(WORDS),
-        reading=literal(how_values_are_read(LAYOUTS.values())),
+        reading=lambda wildcards: how_values_are_read(layouts_of_files().values()),
     message:
         "Accounting for the rows, and describing the columns"
     shell:
