@@ -26,6 +26,9 @@ def use_gpus(count: int, where: str) -> None:
     tf.config.set_visible_devices(visible[:count], "GPU")
     for gpu in visible[:count]:
         tf.config.experimental.set_memory_growth(gpu, True)
+    if count:
+        # Else sums on a GPU depend on the order in which its threads end, and the same training gives other weights each time.
+        tf.config.experimental.enable_op_determinism()
 
 
 def one_process_strategy(name: str, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
