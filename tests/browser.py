@@ -19,6 +19,10 @@ WINDOWS = {"narrow and light": (400, "light"), "wide and dark": (1280, "dark")}
 """Width in pixels and colour scheme: each of two, as no width has colours of its own."""
 
 
+BETWEEN = 800
+"""A width at which only the room of parts is looked at."""
+
+TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 CUT_OFF = """[...document.querySelectorAll(".box:has(> table.short, > table.effects)")]
     .some(box => box.scrollWidth > box.clientWidth)"""
 
@@ -60,12 +64,15 @@ def faults(pages: list[Path]) -> list[str]:
                     f"{rule['impact']}: {rule['help']} ({rule['id']}): {rule['nodes'][0]['html'][:200]}"
                     for rule in Axe().run(page).response["violations"]
                 ]
-                if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+                if page.evaluate(TOO_WIDE):
                     seen.append("wider than the window")
                 if page.evaluate(CUT_OFF):
                     seen.append("a short table or the strongest effects are wider than the page")
                 if page.locator("th:not([scope])").count():
                     seen.append("a <th> without scope")
+                page.set_viewport_size({"width": BETWEEN, "height": 800})
+                if page.evaluate(f"{TOO_WIDE} || {CUT_OFF}"):
+                    seen.append(f"wider than a window of {BETWEEN} pixels")
                 found += [f"{path}, {name}: {fault}" for fault in seen]
     return found
 

@@ -86,7 +86,9 @@ def test_new_files_are_scored_and_rows_have_leverages_without_a_fit_and_shards_a
     for file in left:
         file.touch()
     printed = succeed(finished, "--forcerun", "write_rows")
-    assert " MB of shards that this config does not use" in printed
+    assert " MB of shards that this config does not use" in printed and re.search(
+        "`snakemake .*tidy.*` deletes them", printed
+    )
     # What an earlier config asked for is named and left as it is; what nobody asked the workflow for is not.
     named = ", ".join(str(path.relative_to(finished)) for path in (gone, folder / "vcov.csv"))
     assert (

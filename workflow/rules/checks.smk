@@ -287,7 +287,7 @@ onsuccess:
         told = f"{size / 1e6:,.1f}" if size >= 1e5 else "less than 0.1"
         print(
             f"There are {told} MB of shards that this config does not use, from another config or an earlier"
-            " version of this one: `snakemake --cores 1 tidy` deletes them."
+            f" version of this one: `{command_to_tidy()}` deletes them."
         )
     if scored:
         print(

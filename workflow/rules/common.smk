@@ -346,15 +346,29 @@ def provenance_settings(wildcards):
     return json.dumps({"data": data, "model": model, **derived}, sort_keys=True)
 
 
+def configs_of_this_run():
+    """The paths of the configs that were named, from this folder if they are in it."""
+    here, named = Path.cwd(), workflow.config_settings.configfiles
+    return [str(Path(path).relative_to(here)) if here in Path(path).parents else str(path) for path in named]
+
+
+def command_to_tidy():
+    """The command that deletes the shards that this config does not use."""
+    configs = configs_of_this_run()
+    if CALLER == "tfglm":
+        return run_of(*configs, options=["tidy"])
+    named = ["--configfile", *configs] if configs else []
+    return shlex.join([*shlex.split(CALLER), "tidy", *named])
+
+
 def command_of_this_run():
     """The command that makes these results again in this folder. It leaves out addresses, which may hold a secret, and
     `cluster`, which changes no result."""
-    settings = workflow.config_settings
-    here = Path.cwd()
-    paths = [Path(path).relative_to(here) if here in Path(path).parents else path for path in settings.configfiles]
-    entries = [str(entry) for entry in settings.config_args or [] if not str(entry).startswith("cluster=")]
+    entries = [
+        str(entry) for entry in workflow.config_settings.config_args or [] if not str(entry).startswith("cluster=")
+    ]
     shown = [f"{entry.partition('=')[0]}=..." if "://" in entry else entry for entry in entries]
-    return run_of(*map(str, paths), options=["--config", *shown] if shown else [])
+    return run_of(*configs_of_this_run(), options=["--config", *shown] if shown else [])
 
 
 def layouts_to_export(wildcards):
