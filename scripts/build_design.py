@@ -1,6 +1,7 @@
 """Combine a model's formula with the dictionary; refuse here, before any training, what cannot be fitted."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 from tfglm import command
@@ -9,6 +10,7 @@ from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
 from tfglm.design.checks import check_groups
+from tfglm.design.formula import formulaic_parser
 from tfglm.design.references import (
     check_contrasts,
     check_hypotheses,
@@ -20,9 +22,10 @@ from tfglm.design.scenarios import check_scenarios
 from tfglm.errors import Problems
 
 
-def prepare() -> None:
-    """Import what reads formulas, in a fork server."""
-    import formulaic  # noqa: F401
+def prepare() -> Iterator[None]:
+    """Import what parses formulas, in a fork server."""
+    yield
+    formulaic_parser()
 
 
 def main(arguments: argparse.Namespace) -> None:

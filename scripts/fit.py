@@ -1,6 +1,7 @@
 """Fits a model in this process, or trains a network under one of TensorFlow's strategies; writes the checkpoint and fit.json."""
 
 import argparse
+from collections.abc import Iterator
 from functools import partial
 
 from tfglm import command, fitting, tensorflow_setup
@@ -9,11 +10,17 @@ from tfglm.networks import code
 from tfglm.roles import ending, fork_server
 
 
-def prepare() -> None:
-    """Import what a fit of a regression needs, in a fork server."""
-    tensorflow_setup.import_parts()
-    from tfglm import checkpoint, resume  # noqa: F401
+def prepare() -> Iterator[None]:
+    """Import what a fit of a regression needs, in a fork server: TensorFlow last, which few other jobs use."""
+    from tfglm.engine import workload  # noqa: F401
+
+    yield
     from tfglm.solvers import fit  # noqa: F401
+
+    yield
+    tensorflow_setup.import_parts()
+    yield
+    from tfglm import checkpoint, resume  # noqa: F401
 
 
 def fit(arguments: argparse.Namespace) -> fitting.Work:

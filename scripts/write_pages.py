@@ -1,7 +1,7 @@
 """Write pictures and pages: of a model, of its residuals, of the rows, or the page to open first."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,10 +14,20 @@ from tfglm.report.words import Words
 from tfglm.results import options
 
 
-def prepare() -> None:
+def prepare() -> Iterator[None]:
     """Import what pictures and pages need, and use it once, in a fork server."""
-    from tfglm.report import drawing, model_pages, pages, row_account, table_one  # noqa: F401
+    import matplotlib  # noqa: F401
 
+    yield
+    from matplotlib import axes  # noqa: F401
+
+    yield
+    from tfglm.report import drawing
+
+    yield
+    from tfglm.report import model_pages, pages, row_account, table_one  # noqa: F401
+
+    yield
     pages.compile_templates()
     drawing.warm_up()
 

@@ -32,7 +32,8 @@ import sys
 from pathlib import Path
 from tfglm.roles import fork_server
 for script in sys.argv[1:]:
-    fork_server.prepare(script, wholly=True)
+    for _ in fork_server.steps_of(script):
+        pass
 child = fork_server.fork()
 if child != 0:
     print(child is not None or [thread.read_text() for thread in Path("/proc/self/task").glob("*/comm")])
@@ -56,12 +57,28 @@ if __name__ == "__main__":
 """
 
 
+LONG = """
+import sys
+from pathlib import Path
+IS_PREPARED = []
+def prepare():
+    Path(__file__).with_name("begun").touch()
+    while not Path(__file__).with_name("enough").exists():
+        yield
+    IS_PREPARED.append(True)
+if __name__ == "__main__":
+    import long
+    sys.exit(3 if long.IS_PREPARED else 4)
+"""
+
+
 @pytest.fixture
 def scripts(tmp_path: Path) -> Path:
     """A folder of scripts with the command beside them."""
     shutil.copy(SCRIPTS / "forked.py", tmp_path)
     (tmp_path / "tell.py").write_text(TELL)
     (tmp_path / "wait.py").write_text(WAIT)
+    (tmp_path / "long.py").write_text(LONG)
     (tmp_path / "threaded.py").write_text(
         f"import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start(){TELL}"
     )
@@ -73,7 +90,7 @@ def scripts(tmp_path: Path) -> Path:
 def parent(scripts: Path) -> Iterator[tuple[subprocess.Popen, dict[str, str]]]:
     """A process with a fork server, and the environment of its commands."""
     environment = ENVIRONMENT | {"PYTHONPATH": f"{scripts}:{SCRIPTS}"}
-    line = [sys.executable, "-c", PARENT, str(scripts)]
+    line = [sys.executable, "-c", PARENT, str(scripts), "long.py"]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout
         address = process.stdout.readline().strip()
@@ -129,11 +146,23 @@ def test_an_error_of_an_import_is_one_of_the_job(scripts, parent):
 
 def test_a_script_that_cannot_be_prepared_is_named(scripts, monkeypatch, capfd):
     monkeypatch.syspath_prepend(scripts)
-    fork_server.prepare("broken.py", wholly=True)
+    list(fork_server.steps_of("broken.py"))
     told = (
         "broken.py: not prepared, so its jobs take longer: ModuleNotFoundError(\"No module named 'no_such_module'\")\n"
     )
     assert capfd.readouterr().err == told
+
+
+def test_jobs_start_and_end_between_the_steps_that_prepare_another(scripts, parent):
+    wait_until((scripts / "begun").exists, 5, "the first step")
+    prepared = subprocess.Popen(line(scripts, "long.py"), env=parent[1])
+    killed = subprocess.Popen(line(scripts, "long.py"), env=parent[1])
+    for _ in range(2):
+        assert subprocess.run(line(scripts, "tell.py", "0"), env=parent[1], capture_output=True).returncode == 0
+    killed.kill()
+    assert prepared.poll() is None
+    (scripts / "enough").touch()
+    assert prepared.wait(5) == 3 and killed.wait(5) == -signal.SIGKILL
 
 
 def waiting(scripts: Path, environment: dict[str, str]) -> tuple[subprocess.Popen, int]:

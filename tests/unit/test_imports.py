@@ -32,9 +32,9 @@ RESULTS = {
 }
 
 
-def imported_by(*modules: str) -> set[str]:
-    """All modules that are there once a new interpreter has imported these."""
-    line = f"import sys, {', '.join(modules)}; print(*sys.modules, sep='\\n')"
+def imported_by(*modules: str, then: str = "") -> set[str]:
+    """All modules that are there once a new interpreter has imported these, and then runs a line."""
+    line = f"import sys, {', '.join(modules)}; {then}\nprint(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", line], cwd=SCRIPTS, capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
@@ -77,10 +77,13 @@ def test_a_job_imports_the_sections_of_the_config_that_it_uses():
     assert "tfglm.config.models" in imported and not imported & others
 
 
-def test_the_checks_of_the_snakefile_import_no_special_functions():
-    """Each call of snakemake checks formulas and headers before anything runs."""
-    imported = imported_by("formulaic", "tfglm.design.early", "tfglm.data.layouts")
-    assert "tfglm.design.arithmetic" in imported and "scipy.special" not in imported
+def test_the_checks_of_the_snakefile_import_no_special_functions_and_of_formulaic_the_parser():
+    """Each run checks formulas and headers before any job starts."""
+    parse = 'tfglm.design.formula.parse("y ~ C(x) * z", "formula")'
+    imported = imported_by("tfglm.design.early", "tfglm.data.layouts", then=parse)
+    assert "formulaic.parser" in imported and not imported & {"scipy.special", "pandas", "formulaic", "narwhals"}
+    whole = f"{parse}; import formulaic; formulaic.Formula('y ~ x').get_model_matrix"
+    assert "formulaic.materializers" in imported_by("tfglm.design.early", then=whole)
 
 
 INGEST = """

@@ -59,7 +59,10 @@ def check_this_config():
     """Collect the mistakes of this config, unless nothing has changed since it had none."""
 
     def has_none():
+        reads_files = not all(Path(manifest).exists() for manifest in MANIFESTS)
+        fits_here = REGRESSIONS and not (HAS_CLUSTER or NETWORKS)
         FORK_SERVER.start()
+        FORK_SERVER.prepare(["ingest.py"] * reads_files + ["build_design.py"] + ["fit.py"] * bool(fits_here))
         before = len(PROBLEMS.messages)
         check_config(CONFIG, PROBLEMS)
         return len(PROBLEMS.messages) == before

@@ -24,6 +24,7 @@ def check_config_files():
     default = Path("config/config.yaml")
     if not files and default.exists() and not of_another_workflow:
         files.append(default)
+    FORK_SERVER.start_for(files)
     for path in files:
         config_files.read(path, may_run_code=of_another_workflow)
     for entry in workflow.config_settings.config_args or []:

@@ -25,9 +25,9 @@ def program():
 
 
 def remembered(find, *depends_on):
-    """What `find()` returns, as JSON has it. If that is true, it is kept in .snakemake/tfglm, by what it depends on. Each start of
+    """What `find()` returns, as JSON has it. If that is true, it is kept in CHECKED, by what it depends on. Each start of
     Snakemake would otherwise import what reads headers and formulas, which takes a second."""
-    path = Path(".snakemake", "tfglm", key_of(json.dumps([program(), depends_on], default=str)))
+    path = Path(CHECKED, key_of(json.dumps([program(), depends_on], default=str)))
     with contextlib.suppress(OSError, ValueError):
         return json.loads(path.read_text())
     if found := find():

@@ -91,6 +91,9 @@ from tfglm.roles import fork_server
 include: "display.smk"
 
 
+# What has been found out about headers and configs (`remembered`).
+CHECKED = ".snakemake/tfglm"
+
 FORKED = re.compile(r'forked[.]py" (\w+[.]py)')
 
 
@@ -111,6 +114,19 @@ class ForkServer:
         if hasattr(os, "pidfd_open") and forked.ADDRESS not in os.environ and workflow.modifier.is_main_snakefile():
             with contextlib.suppress(OSError):  # such as a full disk: the jobs then run without it
                 self.started = fork_server.Started(SCRIPTS, ["build_design.py"])
+
+    def start_for(self, configs):
+        """Start it at once if one of these files is newer than the last config that was checked: jobs will follow."""
+        with contextlib.suppress(FileNotFoundError):
+            checked = Path(CHECKED).stat().st_mtime_ns
+            if all(Path(config).stat().st_mtime_ns < checked for config in configs):
+                return
+        self.start()
+
+    def prepare(self, scripts):
+        """Let it import next what these scripts need, unless it has none to serve."""
+        if self.started:
+            self.started.prepare(scripts)
 
     def serve(self):
         """Let it fork the jobs of this run."""

@@ -3,8 +3,12 @@
 import ast
 import math
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 from tfglm.config.responses import computed_response
@@ -104,11 +108,7 @@ def parse(formula: str, where: str, whole: bool = True) -> ParsedFormula:
 
 
 def _parsed(formula: str, where: str) -> ParsedFormula:
-    # Here, since it takes a second, and of all the scripts that read a design only one parses.
-    from formulaic import Formula
-    from formulaic.parser import DefaultFormulaParser
-    from formulaic.parser.types import Factor as ParsedFactor
-
+    parser = formulaic_parser()
     shown = short(formula)
     try:
         computed = computed_response(formula)
@@ -120,8 +120,8 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
     # Before formulaic formats calls as Python, where ^ binds weaker than + and loses the parentheses of (x - 1)^2.
     formula = in_python(formula)
     try:
-        products = most_products(DefaultFormulaParser().get_ast(formula))
-        parsed = Formula(formula) if products <= MOST_PRODUCTS else None
+        products = most_products(parser.get_ast(formula))
+        parsed = parser.get_terms(formula) if products <= MOST_PRODUCTS else None
     # The parser answers what is no formula by whatever happens to it, such as TypeError or RecursionError.
     except Exception as error:
         line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
@@ -133,13 +133,13 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
         raise UserError(f"{where}: `{shown}` has several parts (`|`), which is not supported; write `+` or `:`")
     if not hasattr(parsed, "lhs") or len(parsed.lhs) != 1:
         raise UserError(f"{where}: `{shown}` needs one response, as in `late ~ carrier + distance`")
-    response = parsed.lhs[0].factors
-    if len(response) != 1 or response[0].eval_method is not ParsedFactor.EvalMethod.LOOKUP:
-        raise UserError(f"{where}: the response `{parsed.lhs[0]}` must be a column")
+    (left,) = parsed.lhs
+    if len(left.factors) != 1 or left.factors[0].eval_method.value != "lookup":
+        raise UserError(f"{where}: the response `{left}` must be a column")
     intercept = "1" in map(str, parsed.rhs)
     terms: list[FormulaTerm] = []
     problems = Problems()
-    for term in parsed.rhs:
+    for term in sorted(parsed.rhs, key=lambda term: term.degree):
         with problems.collected():
             if str(term) != "1":
                 factors = [
@@ -156,7 +156,22 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
     terms = unique_terms(terms, where)
     if not (terms or intercept):
         raise UserError(f"{where}: `{shown}` has no terms; add a column, as in `late ~ carrier`, or write `late ~ 1`")
-    return ParsedFormula(response[0].expr, intercept, tuple(terms))
+    return ParsedFormula(left.factors[0].expr, intercept, tuple(terms))
+
+
+@cache
+def formulaic_parser() -> Any:
+    """The parser of formulaic. The package itself would also import pandas, SciPy and PyArrow to build matrices: 0.6 s for each
+    process that parses."""
+    if "formulaic" in sys.modules:
+        return import_module("formulaic.parser").DefaultFormulaParser()
+    spec = find_spec("formulaic")
+    assert spec
+    sys.modules["formulaic"] = module_from_spec(spec)
+    try:
+        return import_module("formulaic.parser").DefaultFormulaParser()
+    finally:
+        del sys.modules["formulaic"]  # whoever imports it later gets the whole package
 
 
 BAR = re.compile(r"\(([^()|]*)(\|\|?)([^()|]*)\)")

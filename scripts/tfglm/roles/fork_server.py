@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +96,11 @@ class JobRequest:
     umask: int
     files: list[int]
 
+    @property
+    def script(self) -> str:
+        """The name of the script."""
+        return Path(self.line[0]).name
+
 
 @dataclass(frozen=True, eq=False)
 class Forked:
@@ -144,7 +149,8 @@ class Server:
         self._pid, self._parent, self._listener = os.getpid(), parent, listener
         self._jobs: set[Forked] = set()
         self._waiting = selectors.DefaultSelector()
-        self._scripts: list[str] = []
+        self._asked: list[tuple[socket.socket, JobRequest]] = []
+        self._steps: dict[str, Iterator[None]] = {}
         self._waiting.register(listener, selectors.EVENT_READ)
         self._waiting.register(sys.stdin, selectors.EVENT_READ)
         self._waiting.register(os.pidfd_open(parent), selectors.EVENT_READ)
@@ -152,17 +158,18 @@ class Server:
     def serve(self) -> JobRequest | None:
         """Fork jobs until the parent ends. Return its request in each job. Prepare scripts while no job comes."""
         while os.getppid() == self._parent:
-            ready = self._waiting.select(0 if self._scripts else None)
-            if not ready:
-                prepare(self._scripts.pop(0), wholly=True)
+            ready = self._waiting.select(0 if self._steps else None)
             for key, _ in ready:
                 if key.fileobj is self._listener:
-                    if request := self._accept():
-                        return request
+                    self._accept()
                 elif key.fileobj is sys.stdin:
                     self._take_scripts()
                 elif key.data in self._jobs:
                     (self._pass_on if key.fileobj is key.data.command else self._reap)(key.data)
+            if self._steps and not ready:
+                self._take_step()
+            if request := self._start_jobs():
+                return request
         shutil.rmtree(Path(self._listener.getsockname()).parent, ignore_errors=True)
         return None
 
@@ -170,34 +177,59 @@ class Server:
         """Take the scripts to prepare next from the parent."""
         lines = os.read(0, 65536).splitlines()
         if lines:
-            self._scripts = json.loads(lines[-1])
+            self._steps = {script: self._steps.get(script) or steps_of(script) for script in json.loads(lines[-1])}
         else:
             self._waiting.unregister(sys.stdin)
 
-    def _accept(self) -> JobRequest | None:
-        """Fork the job that a command asks for, and return its request there."""
+    def _take_step(self) -> None:
+        """Take a step of a script that a job waits for, or else of the first one in the list."""
+        asked = [request.script for _, request in self._asked]
+        script = next((script for script in self._steps if script in asked), next(iter(self._steps)))
+        for _ in self._steps[script]:
+            return
+        del self._steps[script]
+
+    def _accept(self) -> None:
+        """Take the request of a command."""
         command, _ = self._listener.accept()
-        if not (request := received(command)):
+        if request := received(command):
+            self._asked.append((command, request))
+        else:
             command.close()
-            return None
-        prepare(Path(request.line[0]).name)
+
+    def _start_jobs(self) -> JobRequest | None:
+        """Fork the jobs that commands have asked for; return its request in each job. A job waits while its script is to be
+        prepared, because it would make the same imports again."""
+        for command, request in [asked for asked in self._asked if asked[1].script not in self._steps]:
+            self._asked.remove((command, request))
+            with contextlib.suppress(BaseException):  # the job fails too, and reports it
+                load(request.script)
+            if self._fork(command, request):
+                return request
+        return None
+
+    def _fork(self, command: socket.socket, request: JobRequest) -> bool:
+        """Fork a job; return whether this process is the job."""
         pid = fork()
         if pid == 0:
             self._waiting.close()
-            for connection in (self._listener, command, *(job.command for job in self._jobs)):
+            waiting = [other for other, _ in self._asked]
+            for connection in (self._listener, command, *waiting, *(job.command for job in self._jobs)):
                 connection.close()
+            for descriptor in (descriptor for _, asked in self._asked for descriptor in asked.files):
+                os.close(descriptor)
             become(request, self._pid)
-            return request
+            return True
         for descriptor in request.files:
             os.close(descriptor)
         if pid is None:
             answer(command, None)
-            return None
+            return False
         job = Forked(pid, os.pidfd_open(pid), command)
         self._jobs.add(job)
         for file in (job.ended, job.command):
             self._waiting.register(file, selectors.EVENT_READ, job)
-        return None
+        return False
 
     def _pass_on(self, job: Forked) -> None:
         """Pass on the signals of the command to the job, and its end."""
@@ -235,19 +267,26 @@ def answer(command: socket.socket, code: int | None) -> None:
         command.sendall(json.dumps(code).encode() + b"\n")
 
 
-def prepare(script: str, wholly: bool = False) -> None:
-    """Import what a script imports, and `wholly` call its `prepare`. If the import fails, so does the job, and reports it. If
-    `prepare` fails, jobs only become slower, so this reports it."""
+def load(script: str) -> None:
+    """Import what a script imports."""
+    importlib.import_module(script.removesuffix(".py"))
+    if "tfglm.loops" in sys.modules:
+        sys.modules["tfglm.loops"].set_up()
+
+
+def steps_of(script: str) -> Iterator[None]:
+    """Import what a script imports, and take the steps of its `prepare`. At each yield the server can fork jobs. If a step fails,
+    jobs only become slower, so this reports it."""
     try:
-        module = importlib.import_module(script.removesuffix(".py"))
-        if wholly and hasattr(module, "prepare"):
-            module.prepare()
-        if "tfglm.loops" in sys.modules:
-            sys.modules["tfglm.loops"].set_up()
+        load(script)
+        yield
+        yield from getattr(sys.modules[script.removesuffix(".py")], "prepare", tuple)()
+        load(script)
+    except GeneratorExit:
+        raise
     except BaseException as error:
         with contextlib.suppress(OSError):  # nobody reads it
-            if wholly:
-                print(f"{script}: not prepared, so its jobs take longer: {error!r}", file=sys.stderr, flush=True)
+            print(f"{script}: not prepared, so its jobs take longer: {error!r}", file=sys.stderr, flush=True)
 
 
 def fork() -> int | None:
