@@ -20,8 +20,9 @@ WITHOUT = {
 """Strategies that TensorFlow or others have, and why a regression is not fitted under them."""
 
 
-LARGEST_FOR_ONE_PROCESS = 10**9
-"""Bytes of CSV, about ten million rows. Below that, starting a cluster takes longer than two workers save."""
+LARGEST_FOR_ONE_PROCESS = 3 * 10**9
+"""Bytes of CSV, about 30 million rows. Below that, starting a cluster takes longer than two workers save on two cores;
+docs/config/running.md has the times."""
 
 
 def strategy_for(files: Iterable[Path | None]) -> str:
