@@ -73,22 +73,23 @@ def table(column: FinishedColumn, patterns: FinishedColumn, described: list[dict
     of_rows = patterns.final[column.keys >> np.uint64(BITS) & CODE].astype(np.int64)
     order = np.lexsort((of_rows, np.argsort(np.argsort(SPLITS))[splits], codes))
     codes, meaning = codes[order], column.stored.kind
-    values = pl.Series(column.levels, dtype=LEVELS_SCHEMA[meaning]).extend_constant(None, 1)
+    values = pl.Series(column.levels, dtype=LEVELS_SCHEMA[meaning]).to_arrow()
     known = {
         "column": pl.Series([column.stored.name]).to_arrow().take(integers(np.zeros_like(codes))),
         "code": integers(codes),
         "split": split_names().take(integers(splits[order])),
         "pattern": integers(of_rows[order]),
         "rows": integers(column.rows[order]),
-        meaning: values.to_arrow().take(integers(np.where(codes, codes, len(values)) - 1)),
+        meaning: values.take(integers(codes - 1, known=codes > 0)),
     }
     arrays = [known[kind.name] if kind.name in known else pa.nulls(len(codes), kind.type) for kind in SCHEMA]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def integers(values: np.ndarray) -> pa.Array:
-    """An int64 array as Arrow has it, without a copy."""
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+def integers(values: np.ndarray, known: np.ndarray | None = None) -> pa.Array:
+    """An int64 array as Arrow has it, without a copy; null where a value is not `known`."""
+    bits = None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(pa.int64(), len(values), [bits, pa.py_buffer(values)])
 
 
 def completed(table: pl.DataFrame) -> pa.Table:
