@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 
-from tfglm.report import coefficient_rows, confusion, evaluation, forest, groups, history
+from tfglm.report import coefficient_rows, confusion, drawing, evaluation, forest, groups, history
 from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
 from tfglm.report.embedded import panels
 from tfglm.report.ratios import Scale, ratio_label, ratios
@@ -134,6 +134,15 @@ def test_a_page_has_the_panels_of_a_picture_and_what_is_said_of_places(tmp_path)
     told = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
     assert "dest B: odds ratio 1.49 (1.22 to 1.82); 9 rows" in told
     assert root.attrib["aria-label"].startswith("<title>") and "B" in texts(panel)
+
+
+def test_the_last_number_below_a_panel_is_inside_of_it():
+    picture, (panel,) = drawing.grid("", 1)
+    (axes,) = panel.axes
+    axes.set(xlim=(0, 30_000), xticks=[0, 30_000], xticklabels=["0", "30,000"])
+    picture.figure.draw_without_rendering()
+    right = axes.get_xticklabels()[-1].get_window_extent().x1 / picture.figure.dpi
+    assert right <= panel.left + panel.width
 
 
 def test_ticks_of_ratios_are_round_and_few():

@@ -173,7 +173,7 @@ CELL = (3.4, 3.0)
 
 
 def grid(title: str, count: int, columns: int = 3, cell: tuple[float, float] = CELL) -> tuple[Picture, list[Panel]]:
-    """A picture of so many panels, each with axes; at least one."""
+    """A picture of so many panels, each with axes; at least one. At the right is room for half of a number such as 30,000."""
     width, height = cell
     columns = max(min(columns, count), 1)
     rows = max(math.ceil(count / columns), 1)
@@ -182,7 +182,7 @@ def grid(title: str, count: int, columns: int = 3, cell: tuple[float, float] = C
     for number in range(count):
         row, column = divmod(number, columns)
         panel = picture.panel(column * width, TITLE_HEIGHT + row * height, width, height)
-        panel.add_axes(0.62, 0.32, width - 0.62 - 0.16, height - 0.32 - 0.5)
+        panel.add_axes(0.62, 0.32, width - 0.62 - 0.27, height - 0.32 - 0.5)
         panels.append(panel)
     return picture, panels
 
