@@ -13,6 +13,7 @@ from tfglm.report.home import layers_table
 from tfglm.report.inline import bars, part_of
 from tfglm.report.pages import TEMPLATES, render
 from tfglm.report.quality import in_words, measures
+from tfglm.report.scenarios import Scenarios
 from tfglm.report.scores_page import ScoredFile
 from tfglm.report.sentences import TermSentences
 from tfglm.report.strongest import short_table, strongest_effects
@@ -81,8 +82,10 @@ MODEL |= {
     "short": short_table(COEFFICIENTS, 9.0, NO_WORDS),
     "means": [means_of_factor(HOSTILE, MEANS, False, NO_WORDS), *means_by_class(BY_CLASS, "y", NO_WORDS)],
     "what_means": HOSTILE,
+    "scenarios": Scenarios([HOSTILE], means_of_factor(HOSTILE, MEANS, False, NO_WORDS), FRAME, FRAME),
     "confidence": 0.95,
     "tests": FRAME,
+    "parallel": (HOSTILE, FRAME),
     "notes": [HOSTILE],
     "errors": HOSTILE,
     "convergence": HOSTILE,
