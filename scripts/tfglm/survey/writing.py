@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from tfglm.config import Layout
+from tfglm.config.cluster import LARGEST_FOR_ONE_PROCESS
 from tfglm.errors import short
 from tfglm.families.multinomial import Multinomial
 from tfglm.survey.calendar import Calendar
@@ -66,7 +67,8 @@ def config_text(
     lines += [*selection_lines(proposal), "", *model_lines(proposal, calendar, may_be_factors(columns, proposal))]
     lines += [
         "",
-        "# One process fits files of up to 1 GB in all, and parameter servers and workers fit larger ones, to the same numbers.",
+        f"# One process fits files of up to {LARGEST_FOR_ONE_PROCESS / 1e9:.0f} GB in all, and parameter servers and workers "
+        "fit larger ones, to the same numbers.",
         "cluster:",
         "  strategy: auto",
     ]
