@@ -145,20 +145,18 @@ class ClassResponse(ByClass, MeanResponse):
     def add(self, block: AveragedBlock) -> None:
         self._check(block)
         self._weight += float(block.weight.sum())
-        mean, slopes = self._probabilities(block)
+        mean, slopes = probabilities(self._family, self._predictors(block))
         for of_class, derivative in self._derivatives.items():
             self._totals[of_class] += float(block.weight @ mean[:, of_class])
             for equation, own in self._of_equations.items():
                 self._add_derivative(block, derivative, own, block.weight * slopes(of_class, equation))
 
-    def _probabilities(self, block: AveragedBlock) -> tuple[np.ndarray, Callable[[int, int], np.ndarray]]:
-        """The probabilities, [rows, classes], and a function that returns the derivative of that of a class by the predictor of
-        an equation, [rows]."""
+    def _predictors(self, block: AveragedBlock) -> np.ndarray:
+        """The linear predictors as the family takes them, [rows, classes]."""
         eta = np.zeros((len(block.weight), self._classes))
         for equation, own in self._of_equations.items():
             eta[:, equation] = block.linear_predictor(self._coefficients, self._parts[own])
-        mean = self._family.mean(eta)
-        return mean, lambda of_class, equation: mean[:, of_class] * ((of_class == equation) - mean[:, equation])
+        return eta
 
     def for_class(self, number: int) -> AveragesByLevel:
         """That of a class."""
@@ -168,13 +166,9 @@ class ClassResponse(ByClass, MeanResponse):
 class OrderedResponse(ClassResponse):
     """The mean probability of each ordered class."""
 
-    def _probabilities(self, block: AveragedBlock) -> tuple[np.ndarray, Callable[[int, int], np.ndarray]]:
+    def _predictors(self, block: AveragedBlock) -> np.ndarray:
         shared = block.linear_predictor(self._coefficients, self._parts[self._of_equations[SHARED]])
-        eta = distances(self._design, self._coefficients) - shared[:, None]
-        density = cumulative_of(self._family).density(eta)
-        return self._family.mean(eta), lambda of_class, equation: slope_by(
-            equation, of_class, density[:, of_class], density[:, of_class - 1]
-        )
+        return distances(self._design, self._coefficients) - shared[:, None]
 
 
 class ClassSlopes(ByClass, MeanSlope):
@@ -248,6 +242,19 @@ class OrderedSlopes(ClassSlopes):
                 second = -slope_by(equation, of_class, bend[:, of_class], bend[:, of_class - 1])
                 by_column = first if equation == SHARED else np.zeros_like(first)
                 self._add_derivative(block, derivative, parts, by_column, second, by_multiplier)
+
+
+def probabilities(family: Family, eta: np.ndarray) -> tuple[np.ndarray, Callable[[int, int], np.ndarray]]:
+    """Return the probabilities of the classes, [rows, classes], and a function that returns the derivative of that of a class by
+    the predictor of an equation, [rows], from the numbers of both. `eta` [rows, classes] is as the family takes it."""
+    mean = family.mean(eta)
+    if isinstance(family, Ordinal):
+        # The last class has no threshold above it, and the first none below: there the density is 0.
+        density = family.cumulative.density(eta)
+        return mean, lambda of_class, equation: slope_by(
+            equation, of_class, density[:, of_class], density[:, of_class - 1]
+        )
+    return mean, lambda of_class, equation: mean[:, of_class] * ((of_class == equation) - mean[:, equation])
 
 
 def slope_by(equation: int, of_class: int, above: np.ndarray, below: np.ndarray) -> np.ndarray:

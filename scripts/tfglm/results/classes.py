@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
+from tfglm.engine.class_averages import parts_of_equations, probabilities
 from tfglm.engine.workload import Workload
 from tfglm.families import Family
 from tfglm.families.multinomial import Multinomial
-from tfglm.families.ordinal import Ordinal
 from tfglm.results.measures import whole
 from tfglm.results.predict import Scored, design_rows, score, tables
 from tfglm.results.reference import reference_of
@@ -59,33 +59,16 @@ def errors_of_probabilities(design: Design, fitted: Fitted, scored: Scored) -> d
     errors = np.full((len(labels), len(known)), np.nan)
     if np.isfinite(fitted.dispersion) and not design.penalised and known.any():
         groups, multipliers = scored.rows["groups"][known], scored.rows["multipliers"][known]
-        slopes = slopes_by_equation(design, scored.rows["eta"][known])
+        _, slope = probabilities(design.distribution, scored.rows["eta"][known])
+        equations, factors = parts_of_equations(design), np.empty(multipliers.shape)
         for number, error in enumerate(errors):
-            factors = [slopes[part.term.equation][:, number] for part in design.parts]
-            moved = {"groups": groups, "multipliers": multipliers * np.stack(factors, axis=1)}
+            for equation, parts in equations.items():
+                factors[:, parts] = slope(number, equation)[:, None]
+            moved = {"groups": groups, "multipliers": multipliers * factors}
             rows = design_rows(design, moved, np.ones(len(groups), bool))
             unseen = reference_of(design, fitted, rows, np.inf, exactly=False).unseen
             error[known] = np.where(unseen, np.nan, np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0)))
     return {f"std_error[{name}]": pa.array(error, from_pandas=True) for name, error in zip(labels, errors, strict=True)}
-
-
-def slopes_by_equation(design: Design, eta: np.ndarray) -> dict[str, np.ndarray]:
-    """The derivative of the probability of each class by the linear predictor of each equation, [rows, classes]; `eta` is that of
-    `Passes.rows_of_design`."""
-    family, labels = design.distribution, design.class_labels
-    if not isinstance(family, Ordinal):
-        share, identity = family.mean(eta), np.eye(len(labels))
-        return {
-            each: share * (identity[labels.index(each)] - share[:, [labels.index(each)]]) for each in design.equations
-        }
-    density = family.cumulative.density(eta)
-    # The last class has no threshold above it, and the first none below: there the density is 0.
-    result = {"": np.roll(density, 1, axis=1) - density}
-    for each in filter(None, design.equations):
-        number = labels.index(each)
-        result[each] = np.zeros_like(density)
-        result[each][:, number], result[each][:, number + 1] = density[:, number], -density[:, number]
-    return result
 
 
 def values_of(classes: Sequence[str]) -> np.ndarray:

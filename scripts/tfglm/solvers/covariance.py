@@ -119,8 +119,7 @@ def matrices_of(design: Design, sums: Sums, clusters: np.ndarray, free: np.ndarr
     }
     information = np.empty((len(clusters), count, count))
     for place, cluster in enumerate(clusters):
-        blocks = assemble(design, {name: value[cluster] for name, value in own.items()}, free)
-        information[place] = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
+        information[place] = assemble(design, {name: value[cluster] for name, value in own.items()}, free).whole
     return information
 
 

@@ -45,6 +45,11 @@ class Blocks:
     b: np.ndarray
     d: np.ndarray
 
+    @property
+    def whole(self) -> np.ndarray:
+        """The whole matrix, the dense coefficients first."""
+        return np.block([[self.a, self.b], [self.b.T, np.diag(self.d)]])
+
     def restrict(self, free: np.ndarray) -> "Blocks":
         """The blocks of the `free` coefficients [p] only; the others do not move."""
         rows, columns = free[self.dense], free[self.eliminated]

@@ -42,7 +42,7 @@ def parallel_slopes(solution: Solution) -> dict:
     coefficients[: design.size] = solution.point.coefficients
     rows = objective.workload.with_design(larger)
     sums = rows.sum(objective.executor, "expected", larger.by_term(coefficients))
-    information, score = dense(assemble(larger, sums, free)), gradient(larger, sums)[free]
+    information, score = in_order(assemble(larger, sums, free)), gradient(larger, sums)[free]
     of_terms = {term.name: np.zeros(larger.size, bool) for term in terms}
     for term in further:
         of_terms[term.base][larger.slices[term.name]] = True
@@ -66,12 +66,10 @@ def parallel_slopes(solution: Solution) -> dict:
     return {"tests": tests}
 
 
-def dense(blocks: Blocks) -> np.ndarray:
+def in_order(blocks: Blocks) -> np.ndarray:
     """The whole matrix, in the order of the coefficients."""
-    places = np.concatenate([blocks.dense, blocks.eliminated])
-    matrix = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
-    order = np.argsort(places)
-    return matrix[np.ix_(order, order)]
+    order = np.argsort(np.concatenate([blocks.dense, blocks.eliminated]))
+    return blocks.whole[np.ix_(order, order)]
 
 
 def score_statistic(information: np.ndarray, score: np.ndarray, tested: np.ndarray, fitted: np.ndarray) -> float:
