@@ -79,7 +79,7 @@ def ordered(rows: int) -> Draw:
 
 
 def rejected_as_parallel(draw: Draw) -> dict[str, float]:
-    """How often the slopes of all terms together, and of each, are said to differ."""
+    """How often the test of all terms together, and of each term, rejects equal slopes."""
     reached = [made[1].summary["parallel_slopes"]["tests"] for made in fits(draw, "y ~ x + g", "ordinal") if made]
     p_values = pd.DataFrame([{test["term"] or "all": test["p_value"] for test in tests} for tests in reached])
     shares = (p_values <= 0.05).mean().round(4)

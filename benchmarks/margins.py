@@ -103,7 +103,7 @@ def coverage(family: str, settings: dict, replicates: int, seed: int, folder: Pa
         scenarios = scenario_table(*given)
         limits = pd.concat([tables.effects, tables.means, scenarios])[["ci_lower", "ci_upper"]].to_numpy(float)
         values = np.array(list(exact.values()))
-        # What has no interval is 0 by the model.
+        # An effect without an interval is 0 by the model.
         covered += np.isnan(limits[:, 0]) | ((limits[:, 0] <= values) & (values <= limits[:, 1]))
     return dict(zip(exact, (covered / replicates).tolist(), strict=True))
 
