@@ -3,6 +3,9 @@
 Writes results/scaling.json beside this file. The same fit is made with each number of workers in turn, and that again in each
 round, so that what else runs on the machine slows all of them alike: what counts are the ratios within a round. `seconds` run
 from the first pass to the certificate, `end_to_end_seconds` from the command to its end, with the start of all processes.
+
+In each round, two fits with one worker each also run at the same time, without anything in common. Two workers cannot be faster
+than these two fits together, because they share the memory and the clock of the same machine. This is the `limit`.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import yaml
@@ -98,6 +102,13 @@ def fit(folder: Path, workers: int, where: Sequence[str] = LOCAL, environment: M
     }
 
 
+def limit(folders: Sequence[Path], alone: dict) -> float:
+    """Rows per second of fits in these folders at the same time, one worker each, as a multiple of those of one fit alone."""
+    with ThreadPoolExecutor() as executor:
+        slowest = max(each["seconds"] for each in executor.map(fit, folders, [1] * len(folders)))
+    return len(folders) * alone["seconds"] / slowest
+
+
 def machine() -> dict:
     """The machine, and how busy it is: what else runs on it, and this."""
     return {"processor": ingest.processor(), "cores": os.cpu_count(), "load_average": os.getloadavg()[0]}
@@ -116,15 +127,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=HERE / "data" / "scaling", help="folder to work in, which is kept")
     parser.add_argument("--rows", type=int, default=4_000_000)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 3], help="the first is 1")
     parser.add_argument("--rounds", type=int, default=4)
     arguments = parser.parse_args()
-    prepare(arguments.data, arguments.rows)
-    rounds = [[fit(arguments.data, workers) for workers in arguments.workers] for _ in range(arguments.rounds)]
+    folders = [arguments.data / name for name in ("first", "second")]
+    for folder in folders:
+        prepare(folder, arguments.rows)
+    rounds, limits = [], []
+    for _ in range(arguments.rounds):
+        rounds.append([fit(folders[0], workers) for workers in arguments.workers])
+        limits.append(limit(folders, rounds[-1][0]))
     fits = [each for of_round in rounds for each in of_round]
     if len({each["checkpoint"] for each in fits}) > 1:
         raise SystemExit("the fits differ, and should be the same bit for bit")
-    coefficients = json.loads((arguments.data / MODEL / "fit.json").read_text())["coefficients"]
+    coefficients = json.loads((folders[0] / MODEL / "fit.json").read_text())["coefficients"]
     faster = {key: ratios(rounds, key) for key in ("seconds", "end_to_end_seconds")}
     figures = {
         "rows": arguments.rows,
@@ -139,6 +155,7 @@ def main() -> None:
             key: {workers: statistics.median(values) for workers, values in by_workers.items()}
             for key, by_workers in faster.items()
         },
+        "limit": {"times_as_fast": limits, "median": statistics.median(limits)},
         "machine": machine(),
     }
     (HERE / "results" / "scaling.json").write_text(json.dumps(figures, indent=2) + "\n")

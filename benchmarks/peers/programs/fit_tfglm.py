@@ -28,7 +28,7 @@ def config(work: Work) -> dict:
             "columns": list(types_of(work)),
         },
         "models": {"m": {"formula": work.formula, "family": work.family}},
-        "cluster": {"ps": 1, "workers": CORES},
+        "cluster": {"strategy": "auto"},  # as `init` writes it
     }
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     subprocess.run(line, cwd=work.folder, check=True, env=environment)
     work.said["read_seconds"] = seconds_of(work.folder, "ingest", "merge_dictionary")
-    work.said["fit_seconds"] = seconds_of(work.folder, "chief")
+    work.said["fit_seconds"] = seconds_of(work.folder, "fit", "chief")
     sys.path.insert(0, str(ROOT / "scripts"))
     from tfglm import ENGINE
 
