@@ -48,7 +48,7 @@ def train(folder: Path, kind: str, index: int) -> None:
     from tfglm.distribute.servers import Servers
     from tfglm.networks.sources import Sources
     from tfglm.networks.synchronous import SynchronousTraining
-    from tfglm.networks.training import ChiefHooks, Training
+    from tfglm.networks.training import Assignment, ChiefHooks, Training
 
     settings, of_own_rows = (
         TrainingConfig.model_validate_json((folder / name).read_text()) for name in ("settings.json", "own_rows.json")
@@ -63,7 +63,7 @@ def train(folder: Path, kind: str, index: int) -> None:
                 continue
             of_strategy = of_rows.model_copy(update={"strategy": strategy} | keys)
             rows = sources.units("train", "evaluate")
-            made = training(*rows, of_strategy, *given, folder / name, chief if led else None).run()
+            made = training(Assignment(*rows, of_strategy, folder / name, chief if led else None), *given).run()
             state = [
                 weight for weight in made.network.weights if weight.name in ("moving_mean", "kernel", "embeddings")
             ]

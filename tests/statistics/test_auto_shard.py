@@ -1,10 +1,7 @@
 """`auto_shard: file`: what each process of a network's training reads, without starting processes."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import tensorflow as tf
 from test_models import flights
 
 from pools import design_of, ingest_frame
@@ -17,7 +14,7 @@ from tfglm.networks.counts import TrainingCounts, count
 from tfglm.networks.cutting import OwnBatches, batches_of_an_epoch, rows_at_once
 from tfglm.networks.pipeline import Batch, Batches
 from tfglm.networks.rows import WEIGHT, Units
-from tfglm.networks.training import ChiefHooks, Training
+from trainings import training_of
 
 ROWS_OF_FILES = [700, 250, 1100, 90, 400, 620, 30]
 WORKERS, BATCH = 3, 90
@@ -152,8 +149,7 @@ def test_counts_of_all_processes_are_those_of_one(units):
 
 
 def test_more_processes_than_units_are_refused(units, tmp_path):
-    strategy, chief = tf.distribute.OneDeviceStrategy("/cpu:0"), ChiefHooks(lambda *of_step: None, print)
     with pytest.raises(
         UserError, match=r"networks\.m\.auto_shard: `file` gives each of 9 workers .* have only 7 units; use `auto"
     ):
-        Training(units, units, settings(workers=9), strategy, Path(tmp_path), chief)
+        training_of([units, units], settings(workers=9), tmp_path)

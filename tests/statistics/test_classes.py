@@ -23,8 +23,9 @@ from tfglm.networks import layers, linear, predict, sources
 from tfglm.networks.export import ExportedNetwork
 from tfglm.networks.layers import OutputScale
 from tfglm.networks.rows import RESPONSE, Units
-from tfglm.networks.training import ChiefHooks, Training
+from tfglm.networks.training import Training
 from tfglm.results import classes, metrics, unseen
+from trainings import rows_of, training_of
 
 MULTINOMIAL = FAMILIES["multinomial"]
 FORMULA = "service ~ carrier + origin + hour + distance"
@@ -62,9 +63,7 @@ def design(file: IngestedFile, formula: str = FORMULA, **keys) -> Design:
 
 def training(file: IngestedFile, of_design: Design, folder: Path, **keys) -> Training:
     settings = TrainingConfig.model_validate({"batch_size": 200, "epochs": 2, "hidden": [8]} | keys)
-    units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    return Training(*units, settings, strategy, folder, ChiefHooks(lambda *of_step: None, lambda line: None))
+    return training_of(rows_of(of_design, file), settings, folder)
 
 
 def random_network(of_design: Design, **keys):

@@ -21,7 +21,7 @@ from tfglm.networks import layers
 from tfglm.networks.export import ExportedNetwork
 from tfglm.networks.layers import OutputScale
 from tfglm.networks.rows import RESPONSE, Units
-from tfglm.networks.training import ChiefHooks, Training
+from trainings import rows_of, training_of
 
 MULTINOMIAL = FAMILIES["multinomial"]
 SCALE = OutputScale([0.1, -0.2, 0.1], 1.0)
@@ -107,7 +107,6 @@ def test_gradients_are_those_of_finite_differences(file):
 @pytest.mark.slow
 def test_filters_find_a_pattern_wherever_it_is(file, tmp_path):
     of_design = design(file)
-    units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
 
     def accuracy(folder: Path, **keys) -> float:
         raw = {
@@ -117,9 +116,8 @@ def test_filters_find_a_pattern_wherever_it_is(file, tmp_path):
             "optimizer": {"amsgrad": True, "learning_rate": 0.01},
         } | keys
         noted: dict[str, float] = {}
-        settings, strategy = TrainingConfig.model_validate(raw), tf.distribute.OneDeviceStrategy("/cpu:0")
-        chief = ChiefHooks(lambda _, values: noted.update(values), lambda line: None)
-        Training(*units, settings, strategy, folder, chief).run()
+        settings = TrainingConfig.model_validate(raw)
+        training_of(rows_of(of_design, file), settings, folder, lambda _, values: noted.update(values)).run()
         return noted["evaluate/accuracy"]
 
     assert accuracy(tmp_path / "convolutional", convolutions=[8, 8]) > 0.95

@@ -30,7 +30,8 @@ from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import Units
 from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.shared_weights import SharedWeights
-from tfglm.networks.training import ChiefHooks, Training, averaged
+from tfglm.networks.training import Training, averaged
+from trainings import rows_of, training_of
 
 OPTIONS = {
     "clipnorm": {"name": "sgd", "clipnorm": 0.5},
@@ -311,9 +312,7 @@ def settings_of(**keys) -> TrainingConfig:
 
 
 def training(file: IngestedFile, folder: Path, record=lambda *of_step: None, say=lambda line: None, **keys) -> Training:
-    units = [Units(Workload(design(file), [file], split)) for split in ("train", "evaluate")]
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    return Training(*units, settings_of(**keys), strategy, folder, ChiefHooks(record, say))
+    return training_of(rows_of(design(file), file), settings_of(**keys), folder, record, say)
 
 
 def loss_of(of_design: Design, shares=None, **keys) -> TrainingLoss:

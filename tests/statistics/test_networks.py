@@ -26,9 +26,10 @@ from tfglm.networks.export import ExportedNetwork
 from tfglm.networks.layers import OutputScale
 from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
-from tfglm.networks.training import ChiefHooks, Training
+from tfglm.networks.training import Training
 from tfglm.results import coefficients, estimates, read, unseen
 from tfglm.results.predict import check_identity
+from trainings import rows_of, training_of
 
 ROWS = 6000
 FORMULA = "late ~ carrier + origin + C(month) + hour + distance"
@@ -58,9 +59,7 @@ def training(
 ) -> Training:
     of_design = of_design or design(file)
     settings = TrainingConfig.model_validate({"batch_size": 100, "epochs": 2, "hidden": [8]} | keys)
-    units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
-    strategy = strategy or tf.distribute.OneDeviceStrategy("/cpu:0")
-    return kind(*units, settings, strategy, folder, ChiefHooks(record, LINES.append))
+    return training_of(rows_of(of_design, file), settings, folder, record, LINES.append, kind, strategy)
 
 
 LINES: list[str] = []
@@ -348,8 +347,7 @@ def test_a_response_far_from_0_is_learnt_as_one_near_to_it(far, hidden, offset, 
             under = sources.Regression(regression, fit_design(regression, [far]))
         units = [sources.units(of_network, [far], split, under) for split in ("train", "evaluate")]
         settings = TrainingConfig.model_validate({"batch_size": 100} | keys)
-        strategy, chief = tf.distribute.OneDeviceStrategy("/cpu:0"), ChiefHooks(lambda *_: None, LINES.append)
-        trained = Training(*units, settings, strategy, tmp_path / response, chief).run()
+        trained = training_of(units, settings, tmp_path / response, say=LINES.append).run()
         losses.append(predict.means(units[1], trained.network)["loss"])
         of_rows = [scored.rows for scored in predict.score(units[1], trained.network)]
         etas.append(np.concatenate([rows["eta"][rows["flag"] >= 0] for rows in of_rows]))

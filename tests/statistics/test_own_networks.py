@@ -21,7 +21,8 @@ from tfglm.networks.layers import OutputScale
 from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 from tfglm.networks.shared_weights import SharedWeights
-from tfglm.networks.training import ChiefHooks, Training
+from tfglm.networks.training import Training
+from trainings import rows_of, training_of
 
 FORMULA = "late ~ carrier + origin + hour + distance"
 BUILD = """import keras
@@ -55,9 +56,7 @@ def settings_of(code: str = BUILD, **keys) -> TrainingConfig:
 
 
 def training(file, design, folder: Path, record=lambda *of_step: None, **keys) -> Training:
-    units = [Units(Workload(design, [file], split)) for split in ("train", "evaluate")]
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    return Training(*units, settings_of(**keys), strategy, folder, ChiefHooks(record, lambda line: None))
+    return training_of(rows_of(design, file), settings_of(**keys), folder, record)
 
 
 def built(design: Design, code: str = BUILD, **keys) -> keras.Model:

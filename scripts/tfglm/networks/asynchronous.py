@@ -11,23 +11,22 @@
 import time
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfglm.config import TrainingConfig
 from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
-from tfglm.distribute.tasks import Task
+from tfglm.networks import served
 from tfglm.networks.cutting import rows_at_once
 from tfglm.networks.on_servers import TrainingOnServers
 from tfglm.networks.pipeline import Batch
-from tfglm.networks.rows import WEIGHT, Units, width_of_groups
+from tfglm.networks.rows import WEIGHT
 from tfglm.networks.shared_adam import SharedAdam
-from tfglm.networks.training import ChiefHooks
+from tfglm.networks.sources import Sources
+from tfglm.networks.training import Assignment
 
 TURNS_OF_A_WORKER = 4
 """Least number of turns of a worker in an epoch, so that no worker waits long for the last turns."""
@@ -68,22 +67,11 @@ def count_at_once(optimizer: keras.Optimizer) -> None:
 
 
 class AsynchronousTraining(TrainingOnServers):
-    """See `Training`; the workers of `servers` run `task` to read rows."""
+    """See `TrainingOnServers`."""
 
-    def __init__(
-        self,
-        units: Units,
-        held_out: Units,
-        settings: TrainingConfig,
-        servers: Servers,
-        task: Task,
-        folder: Path,
-        chief: ChiefHooks,
-    ) -> None:
-        self._task = task
-        self._widths = width_of_groups(units.design), units.multipliers + 3
-        self._rows_at_once = rows_at_once(settings.batch_size, self._widths[1], settings.shuffle_buffer)
-        super().__init__(units, held_out, settings, servers, folder, chief)
+    def __init__(self, assigned: Assignment, servers: Servers, sources: Sources) -> None:
+        super().__init__(assigned, servers, sources)
+        self._reading = self._task(served.KIND, cache=self._settings.cache)
         self._staleness = 0.0
 
     def _set_length(self, steps_of_an_epoch: int) -> None:
@@ -91,12 +79,10 @@ class AsynchronousTraining(TrainingOnServers):
         order = np.arange(len(self.counts.lines_of_units))
         if self._settings.shuffle:
             order = np.random.default_rng(self._settings.seed).permutation(order)
+        size = self._settings.batch_size
+        self._rows_at_once = rows_at_once(size, self._widths[1], self._settings.shuffle_buffer)
         self._chunks = chunks(
-            self.counts.lines_of_units,
-            self._settings.batch_size,
-            self._rows_at_once,
-            self._servers.workers,
-            order.tolist(),
+            self.counts.lines_of_units, size, self._rows_at_once, self._servers.workers, order.tolist()
         )
         super()._set_length(sum(batches for _, batches in self._chunks))
 
@@ -198,7 +184,7 @@ class AsynchronousTraining(TrainingOnServers):
     def _rows(self, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The groups and the numbers of a unit's rows; see `served`."""
         kinds = (("<i8", (1,)),)
-        vector = remote.operation_of(self._task, {}, [kinds], tf.zeros(0, tf.float64), tf.reshape(number, [1]))
+        vector = remote.operation_of(self._reading, {}, [kinds], tf.zeros(0, tf.float64), tf.reshape(number, [1]))
         groups, numbers = self._widths
         count = tf.size(vector) // (groups + numbers)
         of_groups = tf.reshape(vector[: count * groups], [-1, groups])

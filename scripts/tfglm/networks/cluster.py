@@ -1,6 +1,5 @@
 """The training of a network by several processes: with peers, which take each step together, or on parameter servers."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,16 +10,14 @@ from tfglm.config import TrainingConfig
 from tfglm.distribute import strategies
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.servers import Servers
-from tfglm.distribute.tasks import Document, Task
+from tfglm.distribute.tasks import Document
 from tfglm.errors import UserError
 from tfglm.fitting import Job
-from tfglm.networks import served
 from tfglm.networks.asynchronous import AsynchronousTraining
 from tfglm.networks.job import train as train_job
-from tfglm.networks.rows import Units
 from tfglm.networks.sources import Sources
 from tfglm.networks.synchronous import SynchronousTraining
-from tfglm.networks.training import ChiefHooks, Training
+from tfglm.networks.training import Assignment, Training
 from tfglm.roles import announce, ending, peers
 from tfglm.roles.announce import Announcement
 from tfglm.roles.watched import Watched
@@ -47,7 +44,7 @@ def train_with_peers(job: Job, members: Sequence[Announcement], watched: Watched
     settings: TrainingConfig = arguments.settings
     options = {"settings": settings.model_dump(exclude_defaults=True), "journal": str(arguments.journal)}
 
-    def start(units: Units, held_out: Units, folder: Path, chief: ChiefHooks) -> Training:
+    def start(assigned: Assignment) -> Training:
         order = peers.Order(members[0].run, tuple(addresses), Sources.of(vars(arguments)).words | options)
         order.write(arguments.rosters[0].parent)
         watched.over(members)
@@ -55,7 +52,7 @@ def train_with_peers(job: Job, members: Sequence[Announcement], watched: Watched
         with watched.waiting():
             strategy = peer_strategy(settings, addresses, 0, job.design.model)
         ending.end_on_signals()
-        return Training(units, held_out, settings, strategy, folder, chief)
+        return Training(assigned, strategy)
 
     try:
         train_job(job, start, watched.waiting)
@@ -85,7 +82,7 @@ def follow(order: peers.Order, index: int, port: peers.Port) -> None:
     port.release()
     strategy = peer_strategy(settings, order.addresses, index, units.design.model)
     ending.end_on_signals()
-    Training(units, held_out, settings, strategy, Path(order.options["journal"]), None).run()
+    Training(Assignment(units, held_out, settings, Path(order.options["journal"])), strategy).run()
 
 
 def train_on_servers(job: Job, members: Sequence[Announcement], watched: Watched) -> None:
@@ -100,9 +97,8 @@ def train_on_servers(job: Job, members: Sequence[Announcement], watched: Watched
     settings: TrainingConfig = arguments.settings
     sources = Sources.of(vars(arguments))
     document = Document.of(sources.design.read_text())
-    task = Task(served.KIND, document, json.dumps(sources.words | {"cache": settings.cache}))
 
-    def start(units: Units, held_out: Units, folder: Path, chief: ChiefHooks) -> Training:
+    def start(assigned: Assignment) -> Training:
         resumes = "the training continues from its last checkpoint"
         servers = Servers(members, arguments.patience, watched.waiting, resumes)
         if servers.gpus != settings.gpus:
@@ -113,9 +109,8 @@ def train_on_servers(job: Job, members: Sequence[Announcement], watched: Watched
             )
         for of_workers in folders:
             Designs.beside(of_workers).put(document)
-        if settings.synchronous:
-            return SynchronousTraining(units, held_out, settings, servers, sources, folder, chief)
-        return AsynchronousTraining(units, held_out, settings, servers, task, folder, chief)
+        kind = SynchronousTraining if settings.synchronous else AsynchronousTraining
+        return kind(assigned, servers, sources)
 
     train_job(job, start, watched.waiting)
     for of_workers in folders:

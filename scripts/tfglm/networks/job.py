@@ -17,26 +17,25 @@ from tfglm.distribute import strategies
 from tfglm.fitting import Job
 from tfglm.networks import predict, stored, tensorboard
 from tfglm.networks.on_tpu import TrainingOnTPU
-from tfglm.networks.rows import Units
 from tfglm.networks.sources import Sources
 from tfglm.networks.summary import summary_of
-from tfglm.networks.training import ChiefHooks, Training
+from tfglm.networks.training import Assignment, ChiefHooks, Training
 
-Start = Callable[[Units, Units, Path, ChiefHooks], Training]
-"""Makes the training of these rows, with the held-out rows and the folder of its checkpoints, before any TensorFlow
-operation."""
+Start = Callable[[Assignment], Training]
+"""Makes the training, before any TensorFlow operation."""
 
 
 def train_here(job: Job) -> None:
     """Train the network of a job in this process. Raises UserError as `train` does."""
     settings: TrainingConfig = job.arguments.settings
 
-    def start(units: Units, held_out: Units, folder: Path, chief: ChiefHooks) -> Training:
+    def start(assigned: Assignment) -> Training:
         where = f"networks.{job.design.model}"
         if settings.strategy == "tpu":
-            return TrainingOnTPU(units, held_out, settings, strategies.tpu_strategy(where), folder, chief)
-        strategy = strategies.one_process_strategy(settings.strategy, settings.gpus, settings.devices, where)
-        return Training(units, held_out, settings, strategy, folder, chief)
+            return TrainingOnTPU(assigned, strategies.tpu_strategy(where))
+        return Training(
+            assigned, strategies.one_process_strategy(settings.strategy, settings.gpus, settings.devices, where)
+        )
 
     train(job, start)
 
@@ -64,7 +63,7 @@ def train(job: Job, start: Start, waiting: Callable[[], AbstractContextManager[N
         tensorboard.show_weights(history.curves, network, step)
 
     chief = ChiefHooks(record, lambda message: command.live(f"{design.model}: {message}"), waiting, look)
-    training = start(training_units, held_out, folder, chief)
+    training = start(Assignment(training_units, held_out, settings, folder, chief))
     tensorboard.show_network(history.curves, training.network, settings)
     progress.fitting()
     trained = training.run(arguments.until)

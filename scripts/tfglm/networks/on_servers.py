@@ -1,34 +1,34 @@
 """The common part of `asynchronous` and `synchronous`: training a network whose weights are on parameter servers."""
 
-from pathlib import Path
+import json
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfglm.config import TrainingConfig
 from tfglm.distribute.servers import Servers
+from tfglm.distribute.tasks import Document, Task
 from tfglm.networks.optimizers import optimizer
 from tfglm.networks.pipeline import Batch
-from tfglm.networks.rows import Units
+from tfglm.networks.rows import width_of_groups
 from tfglm.networks.shared_weights import Pulled, SharedWeights
-from tfglm.networks.training import ChiefHooks, Trained, Training
+from tfglm.networks.sources import Sources
+from tfglm.networks.training import Assignment, Trained, Training
 
 
 class TrainingOnServers(Training):
-    """See `Training`; `servers` keep the weights and the optimizer's state."""
+    """See `Training`; `servers` keep the weights and the optimizer's state, and their workers read rows of the `sources`."""
 
-    def __init__(
-        self,
-        units: Units,
-        held_out: Units,
-        settings: TrainingConfig,
-        servers: Servers,
-        folder: Path,
-        chief: ChiefHooks,
-    ) -> None:
-        self._servers = servers
+    def __init__(self, assigned: Assignment, servers: Servers, sources: Sources) -> None:
+        self._servers, self._sources = servers, sources
+        self._widths = width_of_groups(assigned.units.design), assigned.units.multipliers + 3
         with servers.readable():
-            super().__init__(units, held_out, settings, servers.strategy, folder, chief)
+            super().__init__(assigned, servers.strategy)
+
+    def _task(self, kind: str, **settings: Any) -> Task:
+        """The task of a worker that reads rows."""
+        design = Document.of(self._sources.design.read_text())
+        return Task(kind, design, json.dumps(self._sources.words | settings))
 
     def run(self, until: int | None = None) -> Trained:
         """See `Training.run`. Raises UserError too if a ps is lost."""

@@ -13,50 +13,37 @@ divides the sums by the weight of all parts. A worker takes the part with its ow
 worker was late or has died: the missing part is then asked for by its number, of any worker.
 """
 
-import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfglm.config import TrainingConfig
 from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
-from tfglm.distribute.tasks import Document, Task
 from tfglm.networks import served
 from tfglm.networks.cutting import rows_at_once
 from tfglm.networks.layers import mixed_over_rows
 from tfglm.networks.on_servers import TrainingOnServers
 from tfglm.networks.pipeline import Batch
-from tfglm.networks.rows import WEIGHT, Units, width_of_groups
+from tfglm.networks.rows import WEIGHT
 from tfglm.networks.sources import Sources
-from tfglm.networks.training import ChiefHooks
+from tfglm.networks.training import Assignment
 
 
 class SynchronousTraining(TrainingOnServers):
-    """See `Training`; the workers of `servers` read rows of these `sources`, if each has rows of its own."""
+    """See `TrainingOnServers`; the workers read rows if each has rows of its own."""
 
-    def __init__(
-        self,
-        units: Units,
-        held_out: Units,
-        settings: TrainingConfig,
-        servers: Servers,
-        sources: Sources,
-        folder: Path,
-        chief: ChiefHooks,
-    ) -> None:
+    def __init__(self, assigned: Assignment, servers: Servers, sources: Sources) -> None:
+        settings = assigned.settings
         self._parts = servers.workers - settings.backup_workers
         self._part_of_all: tf.Tensor | int = 0
         self._weight_of_part: tf.Tensor | None = None
         """The weight of the rows of a part, if their shares in the batch are not known yet."""
-        super().__init__(units, held_out, settings, servers, folder, chief)
+        super().__init__(assigned, servers, sources)
         self._size = settings.batch_size // settings.readers
-        self._widths = width_of_groups(units.design), units.multipliers + 3
         batches = {
             "lines": self.counts.lines_of_units,
             "readers": settings.readers,
@@ -65,8 +52,7 @@ class SynchronousTraining(TrainingOnServers):
             "seed": settings.seed if settings.shuffle else None,
             "cache": settings.cache,
         }
-        document = Document.of(sources.design.read_text())
-        self._reading = Task(served.BATCHES, document, json.dumps(sources.words | {"batches": batches}))
+        self._reading = self._task(served.BATCHES, batches=batches)
 
     def _part_of_penalty(self, penalties: Sequence[tf.Tensor]) -> tf.Tensor:
         whole = super()._part_of_penalty(penalties)

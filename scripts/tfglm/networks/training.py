@@ -69,6 +69,21 @@ class ChiefHooks:
 
 
 @dataclass(frozen=True)
+class Assignment:
+    """What a process trains with: the same for each kind of training."""
+
+    units: Units
+    """The training rows."""
+    held_out: Units
+    """The rows that decide when to stop."""
+    settings: TrainingConfig
+    folder: Path
+    """The folder of checkpoints; existing checkpoints belong to the same training."""
+    chief: ChiefHooks | None = None
+    """The other work of the chief; None in a process that only takes the same steps as the chief."""
+
+
+@dataclass(frozen=True)
 class Trained:
     """A network, and what fit.json says of how it was trained."""
 
@@ -109,29 +124,13 @@ def remove_generated() -> None:
 class Training:
     """The training of one network, from its first step or its last checkpoint to its end.
 
-    Parameters
-    ----------
-    units, held_out
-        The training rows, and those that decide when to stop.
-    strategy
-        TensorFlow's strategy, from `distribute.strategies`.
-    folder
-        The folder of checkpoints; existing checkpoints belong to the same training.
-    chief
-        The other work of the chief; None in a process that only takes the same steps as the chief.
+    `strategy` is TensorFlow's, from `distribute.strategies`.
     """
 
-    def __init__(
-        self,
-        units: Units,
-        held_out: Units,
-        settings: TrainingConfig,
-        strategy: tf.distribute.Strategy,
-        folder: Path,
-        chief: ChiefHooks | None,
-    ) -> None:
+    def __init__(self, assigned: Assignment, strategy: tf.distribute.Strategy) -> None:
+        units, settings, folder, chief = assigned.units, assigned.settings, assigned.folder, assigned.chief
         self._settings, self._strategy, self._folder = settings, strategy, folder
-        self._held_out, self._chief = held_out, chief
+        self._held_out, self._chief = assigned.held_out, chief
         self._waiting = chief.waiting if chief else nullcontext
         self._family, self._where = units.design.distribution, f"networks.{units.design.model}"
         self._divided = settings.readers > 1 and settings.peers > 0
