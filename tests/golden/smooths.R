@@ -31,6 +31,11 @@ rows$gusts <- round(surface + 0.5 * rnorm(n), 4)
 rows$fails <- rbinom(n, 1, plogis(1.5 * surface - 0.3))
 rows$hits <- rpois(n, exp(0.6 * surface + 0.5))
 write.csv(rows, "smooths.csv", row.names = FALSE, quote = FALSE)
+# Two numbers in the unit in which s(x, z) of tfglm has them.
+points <- scale(unique(rows[c("hour", "wind")]), scale = FALSE)
+unit <- sqrt(mean(rowSums(points^2)))
+rows$east <- rows$hour / unit
+rows$north <- rows$wind / unit
 rows$carrier <- factor(rows$carrier)
 rows$plane <- factor(rows$plane)
 
@@ -86,6 +91,12 @@ fits <- list(
     hits ~ te(hour, wind, bs = c("cc", "cr"), k = c(6, 5)), poisson, knots = list(hour = c(0, 24))
   ),
   surface_flat = fitted_by(late ~ te(wind, miles, k = 4), binomial),
+  thin_plates = fitted_by(delay ~ s(hour, bs = "tp") + s(wind, bs = "tp", k = 6) + carrier),
+  thin_plates_binomial = fitted_by(late ~ s(hour, bs = "tp", k = 15) + carrier, binomial),
+  thin_plates_by = fitted_by(bumps ~ carrier + s(hour, by = carrier, bs = "tp", k = 8), poisson),
+  isotropic = fitted_by(gusts ~ s(east, north)),
+  isotropic_binomial = fitted_by(fails ~ s(east, north, k = 12) + s(miles, bs = "cr") + carrier, binomial),
+  isotropic_by = fitted_by(gusts ~ carrier + s(east, north, by = carrier, k = 10)),
   surface_of_three = fitted_by(gusts ~ te(hour, log1p(wind), miles, k = c(5, 4, 3)))
 )
 
@@ -93,7 +104,8 @@ fits <- list(
 # coefficients (bam leaves it out, too).
 smoothing <- function(fit) {
   all <- if (is.null(fit$full.sp)) fit$sp else fit$full.sp
-  log(all / unlist(lapply(fit$smooth, function(each) each$S.scale)))
+  of_unit <- unlist(lapply(fit$smooth, function(each) rep(if ("east" %in% each$term) unit else 1, length(each$S))))
+  log(all * of_unit^2 / unlist(lapply(fit$smooth, function(each) each$S.scale)))
 }
 unconditional <- function(fit) {
   is_estimated <- unlist(lapply(fit$smooth, function(each) rep(all(each$sp < 0), length(each$S))))
@@ -147,7 +159,7 @@ of_theta <- list(
 )
 beyond <- data.frame(hour = c(-3, 0, 24, 30))
 splines <- lapply(
-  list(cr = "cr", ps = "ps"),
+  list(cr = "cr", ps = "ps", tp = "tp"),
   function(basis) {
     fit <- fitted_by(as.formula(sprintf("delay ~ s(hour, bs = '%s')", basis)))
     as.vector(predict(fit, beyond))
@@ -156,6 +168,10 @@ splines <- lapply(
 # The difference between two points of a surface, with its error.
 step <- predict(fits$surface, data.frame(hour = c(20, 12), wind = c(8, 3)), type = "lpmatrix")
 step <- step[1, ] - step[2, ]
+step_on_plates <- predict(
+  fits$isotropic, data.frame(east = c(20, 12) / unit, north = c(8, 3) / unit), type = "lpmatrix"
+)
+step_on_plates <- step_on_plates[1, ] - step_on_plates[2, ]
 far <- data.frame(hour = c(-3, 24, 30, 12), wind = c(3, 40, -1, 20))
 components <- function(fit) {
   of_fit <- gam.vcomp(fit, rescale = TRUE)
@@ -172,7 +188,17 @@ write(
       fits = lapply(fits, described), theta = of_theta, beyond = beyond$hour, splines = splines,
       random = components(fits$random), random_binomial = components(fits$random_binomial),
       slopes = components(fits$slopes),
-      far = c(as.list(far), list(eta = as.vector(predict(fits$surface, far)))),
+      far = c(
+        as.list(far),
+        list(
+          eta = as.vector(predict(fits$surface, far)),
+          plates = as.vector(predict(fits$isotropic, data.frame(east = far$hour / unit, north = far$wind / unit)))
+        )
+      ),
+      step_on_plates = list(
+        effect = sum(step_on_plates * coef(fits$isotropic)),
+        std_error = sqrt(sum(step_on_plates * (fits$isotropic$Vp %*% step_on_plates)))
+      ),
       step = list(effect = sum(step * coef(fits$surface)), std_error = sqrt(sum(step * (fits$surface$Vp %*% step)))),
       new = list(
         random = of_new(fits$random, "s(plane)"), random_binomial = of_new(fits$random_binomial, "s(plane)"),

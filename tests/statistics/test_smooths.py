@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm import export
-from tfglm.design import transforms
+from tfglm.design import thin_plates, transforms
 from tfglm.design.derivatives import derivative
 from tfglm.design.formula import parse
 from tfglm.design.kinds import check_not_smooth
@@ -64,6 +64,9 @@ FITS = {
         *("poisson", {}),
     ),
     "surface_flat": ("late ~ te(wind, miles, k=4)", "binomial", {}),
+    "thin_plates": ("delay ~ s(hour, bs=tp) + s(wind, k=6, bs=tp) + carrier", "gaussian", {}),
+    "thin_plates_binomial": ("late ~ s(hour, bs=tp, k=15) + carrier", "binomial", {}),
+    "thin_plates_by": ("bumps ~ carrier + s(hour, by=carrier, bs=tp, k=8)", "poisson", {}),
     "surface_of_three": ("gusts ~ te(hour, log1p(wind), miles, k=[5, 4, 3])", "gaussian", {}),
 }
 INFINITE = 15.0
@@ -206,7 +209,7 @@ def test_splines_go_on_straight_beyond_the_rows_as_in_mgcv(files, tmp_path):
         np.testing.assert_allclose(predicted(design, fitted, rows)["linear_predictor"], expected, rtol=1e-6)
 
 
-SPLINES = ["s(hour)", "s(hour, bs=ps, k=12)", "s(hour, k=7, bs=cc, lower_bound=0, upper_bound=24)"]
+SPLINES = ["s(hour)", "s(hour, bs=tp)", "s(hour, bs=ps, k=12)", "s(hour, k=7, bs=cc, lower_bound=0, upper_bound=24)"]
 
 
 @pytest.mark.parametrize("term", SPLINES)
@@ -222,8 +225,21 @@ def test_columns_of_a_smooth_are_uncorrelated_and_have_the_slopes_of_their_curve
     np.testing.assert_allclose(np.stack(derivative(learnt, points)), (above - below) / (2 * step), atol=1e-6)
 
 
+def test_thin_plates_have_no_units_and_few_centres(monkeypatch):
+    monkeypatch.setattr(thin_plates, "MOST_CENTRES", 40)
+    values, rows = np.unique(ROWS["hour"], return_counts=True)
+    assert len(thin_plates.centres_of(values[:, None])) == 40
+    calls = parse("y ~ s(hour, bs=tp, k=6)", "f").terms[0].factors[0].calls
+    fits = [
+        transforms.learn(calls, values * unit + origin, rows, "f") for unit, origin in ((1, 0), (1e9, 5e9), (1e-6, 0))
+    ]
+    for unit, (learnt, columns) in zip((1e9, 1e-6), fits[1:], strict=True):
+        np.testing.assert_allclose(columns @ columns.T, fits[0][1] @ fits[0][1].T, atol=1e-9)
+        np.testing.assert_allclose(np.array(learnt[0]["penalty"]) * unit**3, fits[0][0][0]["penalty"], rtol=1e-8)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["binomial", "periodic"])
+@pytest.mark.parametrize("name", ["binomial", "periodic", "thin_plates_binomial"])
 def test_the_saved_model_predicts_as_the_tables_do(name, fits, first_rows):
     design, fitted = fits(name)
     exported, rows = export.ExportedRegression(design, fitted, {}), ROWS.iloc[:SHOWN]
@@ -265,7 +281,8 @@ def test_the_standard_deviation_of_random_effects_is_that_of_mgcv(name, fits):
 REFUSED = {
     "delay ~ s(trips)": "k=10 coefficients, and the training rows have 4 distinct values; choose a k of at most 4",
     "delay ~ s(hour, k=2)": "k of s() must be a whole number from 3",
-    "delay ~ s(hour, bs=tp)": "bs of s() is cr, ps or cc for a number, and re for a factor, received tp",
+    "delay ~ s(hour, bs=gp)": "bs of s() is cr, ps, cc or tp for a number, and re for a factor, received gp",
+    "delay ~ s(trips, bs=tp)": "k=10 coefficients, and the training rows have 4 distinct values; choose a k of at most 4",
     "delay ~ s(hour, bs=cc)": "s() with bs=cc takes lower_bound and upper_bound",
     "delay ~ s(hour, lower_bound=0)": "s() takes lower_bound with bs=cc alone",
     "delay ~ s(carrier)": "`carrier` is text, and s() takes numbers",
@@ -284,7 +301,7 @@ REFUSED = {
     "delay ~ te(hour, wind, by=carrier) + carrier": "te() takes two columns or more, and k, bs, sp",
     "delay ~ te(hour, wind, k=[5, 6, 7])": "k is a list of 3 for 2 columns",
     "delay ~ te(hour, wind, lower_bound=0)": "te() takes lower_bound with bs=cc alone",
-    "delay ~ te(hour, wind, bs=tp)": "bs of te() is cr, ps or cc for a number, received tp",
+    "delay ~ te(hour, wind, bs=tp)": "bs of te() is cr, ps or cc, received tp",
     "delay ~ te(hour, wind, k=40)": "has 1,599 coefficients, of 1,000 at most: k of all columns are multiplied",
     "delay ~ te(hour, wind) + s(wind)": "are both of `wind`, and a smooth contains the straight line; keep one",
     "delay ~ te(hour, wind) * carrier": "`te(hour, wind):carrier`: a smooth is no factor of a product",

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tfglm.design import thin_plates
+
 MOST_KNOTS = 200
 """Inner knots of a spline. Each is a coefficient, and a function to be evaluated for every row."""
 
@@ -74,7 +76,7 @@ def problem_of_cc(options: Mapping[str, Any]) -> str | None:
     return problem_of("cc", lambda _, intercept: 2 + intercept)(options)
 
 
-FEWEST_COEFFICIENTS = {"cr": 3, "ps": 4, "cc": 4}
+FEWEST_COEFFICIENTS = {"cr": 3, "ps": 4, "cc": 4, "tp": 3}
 """The smallest k of the bases of `s`."""
 
 
@@ -89,9 +91,9 @@ def problem_of_smooth(function: str, k: int, example: str) -> Callable[[Mapping[
 
     def problem(options: Mapping[str, Any]) -> str | None:
         basis, size = options.get("bs", "cr"), options.get("k", k)
-        if basis not in FEWEST_COEFFICIENTS:
-            random = ", and re for a factor" if function == "s" else ""
-            return f"bs of {function}() is cr, ps or cc for a number{random}, received {basis}"
+        if basis not in FEWEST_COEFFICIENTS or (basis == "tp" and function == "te"):
+            known = "cr, ps, cc or tp for a number, and re for a factor" if function == "s" else "cr, ps or cc"
+            return f"bs of {function}() is {known}, received {basis}"
         least = FEWEST_COEFFICIENTS[basis]
         if not is_whole(size) or not least <= size <= MOST_KNOTS:
             return f"k of {function}() must be a whole number from {least} to {MOST_KNOTS} with bs={basis}, received {size}"
@@ -294,12 +296,54 @@ def learn_s(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) ->
     """
     basis, k = options.get("bs", "cr"), options.get("k", 10)
     check_distinct("s", values, k)
-    learnt, matrix, penalty = BASES[basis](values, k, options)
     share = rows / rows.sum()
+    if basis == "tp":
+        return learn_thin_plates(values[:, None], share, k, options)
+    learnt, matrix, penalty = BASES[basis](values, k, options)
     inside = wrap(values, learnt) if basis == "cc" else values
     columns = np.stack(splines(np, inside, learnt, 3), axis=1) @ matrix
     constant, line = np.linalg.lstsq(_at_points(learnt) @ matrix, _lines(learnt), rcond=None)[0].T
     plain = np.stack([constant] if basis == "cc" else [constant, line - constant * (share @ values)])
+    diagonal, learnt["penalty"] = diagonalised(columns, plain, penalty, share)
+    matrix = matrix @ diagonal
+    if "sp" in options:
+        learnt["sp"] = float(options["sp"])
+    if basis == "cc":
+        return {**learnt, "periodic": True, "matrix": matrix.tolist()}
+    ends = np.array([learnt["low"], learnt["high"]])
+    matrix = matrix * np.where((np.stack(splines(np, ends, learnt, 3), axis=1) @ matrix)[1] < 0, -1.0, 1.0)
+    return {**learnt, "matrix": matrix.tolist(), **slopes_at_ends(learnt, matrix)}
+
+
+def learn_thin_plates(points: np.ndarray, share: np.ndarray, k: int, options: Mapping[str, Any]) -> dict:
+    """Learn a thin plate regression spline of the distinct `points` [points, columns] with these shares of the rows; its columns
+    and their penalty have the properties that `learn_s` describes, with a linear column for each number."""
+    learnt, columns, penalty = thin_plates.basis_of(points, share, k)
+    matrix, penalties = diagonalised(columns, np.eye(k)[: points.shape[1] + 1], penalty, share)
+    matrix = matrix * np.where((columns[-1] @ matrix) < 0, -1.0, 1.0)
+    learnt = thin_plates.combined(learnt, matrix)
+    low, high = points.min(axis=0), points.max(axis=0)
+    learnt |= {"low": low.tolist(), "high": high.tolist(), "penalty": penalties}
+    return learnt | ({"sp": float(options["sp"])} if "sp" in options else {})
+
+
+def diagonalised(
+    columns: np.ndarray, plain: np.ndarray, penalty: np.ndarray, share: np.ndarray
+) -> tuple[np.ndarray, list[float]]:
+    """Return the matrix that makes the columns of a smooth of those of a basis, and their penalties.
+
+    Parameters
+    ----------
+    columns
+        The basis at the distinct values of the training rows, [values, basis].
+    plain
+        What makes the constant and straight lines of it, [1 + lines, basis]. The lines have the mean 0 over the training rows,
+        and no correlation.
+    penalty
+        Of the basis, [basis, basis].
+    share
+        The share of the rows at each value.
+    """
     moments = columns.T @ (share[:, None] * columns)
     # The complement of constants and lines, orthogonal to both over the training rows.
     wiggly = np.linalg.qr((plain @ moments).T, mode="complete")[0][:, len(plain) :]
@@ -313,15 +357,7 @@ def learn_s(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) ->
     seen = variances > SEEN_ABOVE
     vectors = root.T @ vectors[:, seen] / np.sqrt(variances[seen])
     lines = plain[1:].T / np.sqrt(share @ (columns @ plain[1:].T) ** 2)
-    matrix = matrix @ np.column_stack([lines, wiggly @ vectors])
-    learnt["penalty"] = [*[0.0] * lines.shape[1], *(sizes / variances)[seen].tolist()]
-    if "sp" in options:
-        learnt["sp"] = float(options["sp"])
-    if basis == "cc":
-        return {**learnt, "periodic": True, "matrix": matrix.tolist()}
-    ends = np.array([learnt["low"], learnt["high"]])
-    matrix = matrix * np.where((np.stack(splines(np, ends, learnt, 3), axis=1) @ matrix)[1] < 0, -1.0, 1.0)
-    return {**learnt, "matrix": matrix.tolist(), **slopes_at_ends(learnt, matrix)}
+    return np.column_stack([lines, wiggly @ vectors]), [*[0.0] * lines.shape[1], *(sizes / variances)[seen].tolist()]
 
 
 def check_distinct(function: str, values: np.ndarray, k: int) -> None:
@@ -344,10 +380,14 @@ def slopes_at_ends(learnt: Mapping[str, Any], matrix: np.ndarray) -> dict[str, l
 
 
 def apply_s(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
+    if "centres" in learnt:
+        return thin_plates.apply(xp, [x], learnt)
     return apply_cc(xp, x, learnt) if learnt.get("periodic") else apply_ns(xp, x, learnt)
 
 
 def slopes_of_s(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
+    if "centres" in learnt:
+        return thin_plates.slopes([x], learnt, by=0)
     return slopes_of_cc(x, learnt) if learnt.get("periodic") else slopes_of_ns(x, learnt)
 
 
