@@ -1,23 +1,29 @@
 """Do tests of smooth terms keep their level, and do intervals of curves and of random effects hold the truth?
 
-Responses are drawn again and again for the same rows. The results are four shares:
+Responses are drawn again and again for the same rows. The results are shares:
 
 - of tests of a smooth or of random effects without an effect, those that reject at 5 %
 - of 95 % intervals of the linear predictors of rows, those that hold the truth, with `classical` and `unconditional` errors
 - of 95 % intervals of the standard deviation of random effects, those that hold the truth
+- where rows of a cluster are alike and errors are by cluster: the same of intervals and of tests of a smooth and of a linear
+  term, which vary between clusters alone and have no effect; how many of these tests there are, and the intervals and tests
+  with classical errors
 
-Writes benchmarks/results/smooths.json. Takes about ten minutes.
+Writes benchmarks/results/smooths.json. Takes about twenty minutes. With words as arguments, only the designs whose names contain
+one of them are measured; the others keep their results.
 """
 
 import json
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import scipy.sparse
+import scipy.stats
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "scripts")]
@@ -28,6 +34,7 @@ from tfglm.design.design import Design  # noqa: E402
 from tfglm.design.parametrisation import form_of, standardised  # noqa: E402
 from tfglm.results import distributions  # noqa: E402
 from tfglm.results.joint import joint_tests  # noqa: E402
+from tfglm.results.reference import reference_of  # noqa: E402
 
 REPLICATIONS, GROUPS, SPREAD = 500, 40, 0.5
 
@@ -120,18 +127,83 @@ def measured(formula: str, family: str, draw: Draw, size: int, amplitude: float,
     return result
 
 
+CLUSTERS, ALIKE = 60, 0.2
+"""The number of clusters, and the correlation of the normal variables behind the responses of their rows."""
+
+QUANTILES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "gaussian": lambda normal, eta: eta + normal,
+    "binomial": lambda normal, eta: (scipy.stats.norm.cdf(normal) < 1 / (1 + np.exp(-eta))).astype(float),
+    "poisson": lambda normal, eta: scipy.stats.poisson.ppf(scipy.stats.norm.cdf(normal), np.exp(eta)),
+}
+"""The responses that standard normal variables and linear predictors give. So alike rows have the means of the family."""
+
+
+def in_clusters(family: str, amplitude: float) -> dict:
+    """The shares of a design with clusters of 4 to 16 rows. x varies within clusters, z and w between them alone."""
+    random = np.random.default_rng(38)
+    cluster = np.repeat(np.arange(CLUSTERS), random.integers(4, 17, CLUSTERS))
+    size = len(cluster)
+    frame = pd.DataFrame({"x": random.uniform(size=size).round(4), "cluster": cluster})
+    frame["z"], frame["w"] = (
+        random.uniform(size=CLUSTERS).round(4)[cluster],
+        random.normal(size=CLUSTERS).round(4)[cluster],
+    )
+    eta = amplitude * np.sin(2 * np.pi * frame["x"].to_numpy()) + 0.3
+    shares: dict[str, list[float]] = {}
+
+    def count(name: str, values: np.ndarray) -> None:
+        known = values[np.isfinite(values)]
+        if len(known):
+            shares.setdefault(name, []).append(float(np.mean(known)))
+
+    with tempfile.TemporaryDirectory() as folder:
+        replicates = Replicates(frame, "s(x) + s(z) + w", family, Path(folder), std_errors="cluster(cluster)")
+        matrix = rows_of_design(replicates.design, frame)
+        for _ in range(REPLICATIONS):
+            normal = ALIKE**0.5 * random.normal(size=CLUSTERS)[cluster] + (1 - ALIKE) ** 0.5 * random.normal(size=size)
+            estimates = replicates.estimates(QUANTILES[family](normal, eta))
+            fitted, df = estimates.fitted, estimates.df_residual
+            variances = fitted.variances(matrix)
+            reference = reference_of(estimates.design, fitted, matrix, df, exactly=False)
+            far, quantile = np.abs(matrix @ fitted.coefficients - eta), reference.quantile(0.95)
+            count("covered", np.where(np.isfinite(quantile), far <= quantile * np.sqrt(variances.chosen), np.nan))
+            count("covered_classical", far <= 1.96 * np.sqrt(variances.classical))
+            tests = joint_tests(estimates, (), fitted.summary["smooths"]).set_index("term")["p_value"]
+            for term in ("s(z)", "w"):
+                known = np.isfinite(tests[term])
+                count(f"tested, {term}", np.array([float(known)]))
+                count(f"rejected, {term}", np.array([tests[term] <= 0.05 if known else np.nan], float))
+            row = estimates.transform[[estimates.design.slices["w"].start]]
+            ratio = float((row @ fitted.coefficients)[0]) / fitted.variances(row).classical[0] ** 0.5
+            count("rejected with classical errors, w", np.array([float(abs(ratio) > 1.96)]))
+    return {name: round(float(np.mean(values)), 4) for name, values in shares.items()}
+
+
+SMOOTHS, WITH_GROUPS = "s(x) + s(z)", "s(x) + s(g, bs=re)"
+
+DESIGNS: dict[str, Callable[[], dict]] = {
+    "gaussian, 200 rows": partial(measured, SMOOTHS, "gaussian", normal, 200, 1.0),
+    "binomial, 500 rows": partial(measured, SMOOTHS, "binomial", events, 500, 1.0),
+    "poisson, 300 rows": partial(measured, SMOOTHS, "poisson", counts, 300, 0.5),
+    "gaussian with 40 groups, 400 rows": partial(measured, WITH_GROUPS, "gaussian", normal, 400, 1.0, SPREAD),
+    "poisson with 40 groups, 400 rows": partial(measured, WITH_GROUPS, "poisson", counts, 400, 0.5, SPREAD),
+    "gaussian with 40 groups alike, 400 rows": partial(measured, WITH_GROUPS, "gaussian", normal, 400, 1.0),
+    "poisson with 40 groups alike, 400 rows": partial(measured, WITH_GROUPS, "poisson", counts, 400, 0.5),
+    **{
+        f"{name} with surfaces, {size} rows": partial(measured, f"{SURFACE} + te(v, w)", family, draw, size, 1.0)
+        for name, family, draw, size in SURFACES
+    },
+    **{
+        f"{family} in {CLUSTERS} clusters": partial(in_clusters, family, amplitude)
+        for family, amplitude in (("gaussian", 1.0), ("binomial", 1.0), ("poisson", 0.5))
+    },
+}
+
+
 if __name__ == "__main__":
-    smooths, with_groups = "s(x) + s(z)", "s(x) + s(g, bs=re)"
-    results = {
-        "replications": REPLICATIONS,
-        "gaussian, 200 rows": measured(smooths, "gaussian", normal, 200, 1.0),
-        "binomial, 500 rows": measured(smooths, "binomial", events, 500, 1.0),
-        "poisson, 300 rows": measured(smooths, "poisson", counts, 300, 0.5),
-        "gaussian with 40 groups, 400 rows": measured(with_groups, "gaussian", normal, 400, 1.0, SPREAD),
-        "poisson with 40 groups, 400 rows": measured(with_groups, "poisson", counts, 400, 0.5, SPREAD),
-    }
-    for name, family, draw, amplitude in (("gaussian", "gaussian", normal, 1.0), ("poisson", "poisson", counts, 0.5)):
-        results[f"{name} with 40 groups alike, 400 rows"] = measured(with_groups, family, draw, 400, amplitude)
-    for name, family, draw, size in SURFACES:
-        results[f"{name} with surfaces, {size} rows"] = measured(f"{SURFACE} + te(v, w)", family, draw, size, 1.0)
-    (ROOT / "benchmarks" / "results" / "smooths.json").write_text(json.dumps(results, indent=1) + "\n")
+    path = ROOT / "benchmarks" / "results" / "smooths.json"
+    results = json.loads(path.read_text())
+    for name, design in DESIGNS.items():
+        if not sys.argv[1:] or any(word in name for word in sys.argv[1:]):
+            results[name] = {"replications": REPLICATIONS} | design()
+            path.write_text(json.dumps(results, indent=1) + "\n")

@@ -98,3 +98,59 @@ def cr2_errors(
 def flagged(table: pd.DataFrame) -> dict[tuple[str, str], str]:
     """The coefficients with a status."""
     return table.loc[table["status"] != "", "status"].to_dict()
+
+
+def power(matrix: np.ndarray, exponent: float) -> np.ndarray:
+    """Of a symmetric matrix; the pseudo-inverse for negative ones."""
+    values, vectors = np.linalg.eigh(matrix)
+    good = values > 1e-8
+    return (vectors * np.where(good, np.where(good, values, 1.0) ** exponent, 0.0)) @ vectors.T
+
+
+class MatricesOfRows:
+    """CR2 as Pustejovsky & Tipton (2018) write it, with matrices of rows x rows: a working model of a random intercept, for
+    weighted least squares whose weights are the inverse variances. Of a `penalty` [p] there are further rows, with a known
+    variance, whose part of the covariance is `bias`."""
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        weight: np.ndarray,
+        residual: np.ndarray,
+        cluster: np.ndarray,
+        rho: float,
+        penalty: np.ndarray | None = None,
+    ):
+        root, (rows_of_data, size) = np.sqrt(weight), x.shape
+        x = np.vstack([x * root[:, None], np.diag(np.sqrt(np.zeros(size) if penalty is None else penalty))])
+        residual = np.append(residual * root, np.zeros(size))
+        self.phi = np.eye(len(x))
+        self.phi[:rows_of_data, :rows_of_data] += rho * np.outer(root, root) * (cluster[:, None] == cluster)
+        self.bread = np.linalg.inv(x.T @ x)
+        self.bias = self.bread @ x[rows_of_data:].T @ x[rows_of_data:] @ self.bread
+        self.rest = np.eye(len(x)) - x @ self.bread @ x.T
+        variance = self.rest @ self.phi @ self.rest
+        self.covariance, self.of_clusters = np.zeros(self.bread.shape), []
+        for number in np.unique(cluster):
+            rows = np.flatnonzero(cluster == number)
+            phi_root = power(self.phi[np.ix_(rows, rows)], 0.5)
+            adjusted = phi_root @ power(phi_root @ variance[np.ix_(rows, rows)] @ phi_root, -0.5) @ phi_root
+            half = self.bread @ x[rows].T @ adjusted
+            self.covariance += np.outer(half @ residual[rows], half @ residual[rows])
+            self.of_clusters.append((rows, half))
+        self.true = self.bread @ x.T @ self.phi @ x @ self.bread
+
+    def among(self, contrasts: np.ndarray) -> np.ndarray:
+        """cov(p_gs'e, p_ht'e), [clusters, clusters, contrasts, contrasts], where V_st = sum_g (p_gs'e) (p_gt'e)."""
+        p = np.stack([contrasts @ half @ self.rest[rows] for rows, half in self.of_clusters])
+        return np.einsum("gsn,nm,htm->ghst", p, self.phi, p, optimize=True)
+
+    def satterthwaite(self, contrast: np.ndarray) -> float:
+        among = self.among(contrast[None])[:, :, 0, 0]
+        return (np.trace(among) + contrast @ self.bias @ contrast) ** 2 / np.sum(among**2)
+
+    def hotelling(self, contrasts: np.ndarray) -> float:
+        values, vectors = np.linalg.eigh(contrasts @ self.true @ contrasts.T)
+        among = self.among((vectors / np.sqrt(values)).T @ contrasts)
+        variances = np.einsum("ghss,ghtt->", among, among) + np.einsum("ghst,ghts->", among, among)
+        return len(contrasts) * (len(contrasts) + 1) / variances

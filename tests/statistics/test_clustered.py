@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from oracles import model_matrix
+from oracles import MatricesOfRows, model_matrix
 from pools import CR1, estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from replicates import Replicates
 from tfglm import checkpoint
@@ -23,50 +23,6 @@ from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.report import standard_errors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
-def power(matrix: np.ndarray, exponent: float) -> np.ndarray:
-    """Of a symmetric matrix; the pseudo-inverse for negative ones."""
-    values, vectors = np.linalg.eigh(matrix)
-    good = values > 1e-8
-    return (vectors * np.where(good, np.where(good, values, 1.0) ** exponent, 0.0)) @ vectors.T
-
-
-class Oracle:
-    """CR2 as Pustejovsky & Tipton (2018) write it, with matrices of rows x rows: a working model of a random intercept, for
-    weighted least squares whose weights are the inverse variances."""
-
-    def __init__(self, x: np.ndarray, weight: np.ndarray, residual: np.ndarray, cluster: np.ndarray, rho: float):
-        root = np.sqrt(weight)
-        x, residual = x * root[:, None], residual * root
-        self.phi = np.eye(len(x)) + rho * np.outer(root, root) * (cluster[:, None] == cluster)
-        self.bread = np.linalg.inv(x.T @ x)
-        self.rest = np.eye(len(x)) - x @ self.bread @ x.T
-        variance = self.rest @ self.phi @ self.rest
-        self.covariance, self.of_clusters = np.zeros(self.bread.shape), []
-        for number in np.unique(cluster):
-            rows = np.flatnonzero(cluster == number)
-            phi_root = power(self.phi[np.ix_(rows, rows)], 0.5)
-            adjusted = phi_root @ power(phi_root @ variance[np.ix_(rows, rows)] @ phi_root, -0.5) @ phi_root
-            half = self.bread @ x[rows].T @ adjusted
-            self.covariance += np.outer(half @ residual[rows], half @ residual[rows])
-            self.of_clusters.append((rows, half))
-        self.true = self.bread @ x.T @ self.phi @ x @ self.bread
-
-    def among(self, contrasts: np.ndarray) -> np.ndarray:
-        """cov(p_gs'e, p_ht'e), [clusters, clusters, contrasts, contrasts], where V_st = sum_g (p_gs'e) (p_gt'e)."""
-        p = np.stack([contrasts @ half @ self.rest[rows] for rows, half in self.of_clusters])
-        return np.einsum("gsn,nm,htm->ghst", p, self.phi, p, optimize=True)
-
-    def satterthwaite(self, contrast: np.ndarray) -> float:
-        among = self.among(contrast[None])[:, :, 0, 0]
-        return np.trace(among) ** 2 / np.sum(among**2)
-
-    def hotelling(self, contrasts: np.ndarray) -> float:
-        values, vectors = np.linalg.eigh(contrasts @ self.true @ contrasts.T)
-        among = self.among((vectors / np.sqrt(values)).T @ contrasts)
-        variances = np.einsum("ghss,ghtt->", among, among) + np.einsum("ghst,ghts->", among, among)
-        return len(contrasts) * (len(contrasts) + 1) / variances
 
 
 def rows_of_clusters(clusters: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -82,7 +38,7 @@ def rows_of_clusters(clusters: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 @pytest.mark.parametrize("rho", [0.0, 0.3, 5.0])
 def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho, clusters):
     x, weight, residual, cluster = rows_of_clusters(clusters)
-    exact = Oracle(x, weight, residual, cluster, rho)
+    exact = MatricesOfRows(x, weight, residual, cluster, rho)
     numbers = range(cluster.max() + 1)
     rows = [cluster == number for number in numbers]
     information = np.stack([x[each].T @ (weight[each, None] * x[each]) for each in rows])
@@ -114,6 +70,26 @@ def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho, clust
     np.testing.assert_array_equal(also.adjusted(np.concatenate([empty[0, :1], scores]))[0], 0.0)
     np.testing.assert_allclose(also.satterthwaite(np.eye(6))[0], df, rtol=1e-12)
     assert also.hotelling(np.eye(6)[[1, 4]]).df == pytest.approx(actual.hotelling(np.eye(6)[[1, 4]]).df, rel=1e-12)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.7])
+def test_a_penalty_is_as_rows_with_a_known_variance(rho):
+    x, weight, residual, cluster = rows_of_clusters(12)
+    penalty = np.array([0.0, 30.0, 200.0, 0.0, 0.0, 4.0])
+    exact = MatricesOfRows(x, weight, residual, cluster, rho, penalty)
+    rows = [cluster == number for number in range(cluster.max() + 1)]
+    information = np.stack([x[each].T @ (weight[each, None] * x[each]) for each in rows])
+    scores = np.stack([x[each].T @ (weight * residual)[each] for each in rows])
+    actual = Clustered(information, np.eye(6)[0], rho, penalty)
+    half = actual.adjusted(scores) @ exact.bread
+    np.testing.assert_allclose(half.T @ half, exact.covariance, rtol=1e-8, atol=1e-12 * exact.covariance.max())
+    df, share = actual.satterthwaite(np.eye(6))
+    np.testing.assert_allclose(df, [exact.satterthwaite(each) for each in np.eye(6)], rtol=1e-8)
+    np.testing.assert_allclose(share, 1.0, rtol=1e-8)  # a penalty leaves no direction to a single cluster
+    for chosen in ([2], [1, 2], [1, 4], range(6)):
+        spread = actual.hotelling(np.eye(6)[chosen])
+        assert spread.df == pytest.approx(exact.hotelling(np.eye(6)[chosen]), rel=1e-8)
+        assert spread.share == pytest.approx(1.0)
 
 
 @pytest.mark.slow
@@ -167,7 +143,7 @@ def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(t
     kept = table[estimated.kept]
     used = frame["weight"].to_numpy(float) if weights else np.ones(len(frame))
     weight, residual = working(frame, family, kept["estimate"].to_numpy(), used)
-    exact = Oracle(matrix_of(frame), weight, residual, frame["day"].to_numpy(), fitted.cluster_rho)
+    exact = MatricesOfRows(matrix_of(frame), weight, residual, frame["day"].to_numpy(), fitted.cluster_rho)
     assert fitted.cluster_rho > 0.2
     np.testing.assert_allclose(kept["std_error"], np.sqrt(np.diag(exact.covariance)), rtol=1e-6)
     np.testing.assert_allclose(kept["df"], [exact.satterthwaite(each) for each in np.eye(6)], rtol=1e-6)

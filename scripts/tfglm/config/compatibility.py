@@ -83,9 +83,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "link `inverse` or `1/mu^2`": lambda m: m.link in POSITIVE_PREDICTOR,
     "a family with a link that is not canonical": lambda m: (m.family, link_of(m)) not in CANONICAL,
     "`std_errors` other than `classical`": lambda m: m.std_errors != "classical",
-    "`std_errors` other than `classical` and `unconditional`": lambda m: (
-        m.std_errors not in ("classical", UNCONDITIONAL)
-    ),
+    "`std_errors: quasi`, or by date": lambda m: m.errors.kind in ("quasi", *SERIAL),
     "`std_errors` other than `classical` and `quasi`": lambda m: m.std_errors not in ("classical", "quasi"),
     "`std_errors: quasi`": lambda m: m.std_errors == "quasi",
     "`std_errors: unconditional`": lambda m: m.std_errors == UNCONDITIONAL,
@@ -259,9 +257,9 @@ CONFLICTS = (
     Conflict(
         "std_errors",
         SMOOTH,
-        "`std_errors` other than `classical` and `unconditional`",
-        "errors of smooth terms are those of the posterior, as sums over clusters or rows leave out the bias of the penalty; "
-        "use `classical` or `unconditional`, or write ns() for s() and te()",
+        "`std_errors: quasi`, or by date",
+        "smooth terms have no errors by date or of a quasi-likelihood; use `classical`, `unconditional`, `robust` or "
+        "`cluster(column)`, or write ns() for s() and te()",
     ),
     Conflict(
         "std_errors",

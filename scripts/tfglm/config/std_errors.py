@@ -15,6 +15,9 @@ SERIAL = ("newey_west", "driscoll_kraay")
 UNCONDITIONAL = "unconditional"
 """The posterior of smooth terms, plus the variance that estimating their smoothing parameters adds."""
 
+OF_POSTERIOR = ("classical", UNCONDITIONAL)
+"""Errors that take the likelihood of a model with smooth terms for true. Its tests of smooth terms do, too."""
+
 MOST_COLUMNS = 3
 """Most columns of clusters: with k columns, rows can be alike in 2^k - 1 ways."""
 

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping
 
+from tfglm.config.std_errors import OF_POSTERIOR
+
 NO_ROWS = "no rows in the likelihood"
 """The reason for an aliased coefficient whose column is not a combination of other columns."""
 
@@ -46,11 +48,13 @@ def errors(fit: Mapping) -> str:
         return "The fit is exact, so standard errors have no meaning and there are none."
     else:
         return "There are no standard errors, as the fit is not at the maximum."
-    smooth = (
-        " Those of smooth terms and random effects are standard deviations of the posterior, which takes the penalty for a prior."
-        if fit.get("smooths")
-        else ""
-    )
+    smooth = ""
+    if fit.get("smooths"):
+        smooth = " Those of smooth terms and random effects " + (
+            "are standard deviations of the posterior, which takes the penalty for a prior."
+            if std_errors["kind"] in OF_POSTERIOR
+            else "contain the bias that the prior of the penalty expects."
+        )
     return f"Standard errors: {kind}.{smooth}"
 
 

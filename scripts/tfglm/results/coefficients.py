@@ -43,7 +43,9 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalised
     variances = fitted.variances(estimated.transform)
-    errors, classical = (np.where(estimated.kept, np.sqrt(np.maximum(variance, 0.0)), np.nan) for variance in variances)
+    errors, classical = (
+        np.where(estimated.kept, np.sqrt(np.maximum(variance, 0.0)), np.nan) for variance in variances[:2]
+    )
     terms = table_names(design)
     grouping = {
         term.name: () if any(design.categorical_by_name[name].coding for name in term.categorical) else term.categorical

@@ -22,6 +22,7 @@ from tfglm.results.reference import (
     information_source,
     joint_reference,
 )
+from tfglm.results.smooth_tests import smooth_test
 from tfglm.solvers.fitted import Fitted
 
 WIDEST_JOINT_TEST = 4_000
@@ -66,9 +67,10 @@ def joint_tests(
     for term in dict.fromkeys(term.base for term in estimated.design.terms):
         own = [smooth for smooth in smooths if smooth["term"] == term]
         for smooth in own:
-            if {"statistic", "statistics"} & smooth.keys() and np.isfinite(estimated.fitted.dispersion):
-                tails[len(rows)] = tail_of_smooth(estimated, smooth)
-            rows.append(smooth_test(estimated, smooth))
+            test = smooth_test(estimated, smooth)
+            if test.tail:
+                tails[len(rows)] = test.tail
+            rows.append(test.row)
         if not own and term != INTERCEPT:
             rows.append(joint_test(estimated, term, term in marginal, by_term.get(term)))
     table = with_p_values(pd.DataFrame(rows, columns=["term", *COLUMNS]), estimated)
@@ -76,41 +78,6 @@ def joint_tests(
         if np.isfinite(log_p):
             table.loc[row, ["p_value", "neg_log10_p"]] = p, abs(log_p) / np.log(10)
     return with_fits_without(table, likelihood_ratios) if estimated.design.tests == "likelihood_ratio" else table
-
-
-def smooth_test(estimated: Estimates, smooth: Mapping) -> tuple[str, float, float, float, float, float, str]:
-    """The test of a smooth term at a level, or of random effects: its name and the COLUMNS."""
-    name = f"{smooth['term']}[{smooth['level']}]" if smooth["level"] else smooth["term"]
-    note = f"{smooth['edf']:.4g} effective degrees of freedom"
-    values = smooth.get("statistics", [smooth.get("statistic", np.nan)])
-    statistic = float(np.mean(values)) if np.isfinite(estimated.fitted.dispersion) else np.nan
-    infinite = [each for each in smooth.get("margins", [smooth]) if each["lambda_is"] == "infinite"]
-    if "std_dev" in smooth:
-        numbers = f"{smooth['std_dev']:.4g} ({smooth['std_dev_lower']:.4g} to {smooth['std_dev_upper']:.4g})"
-        note = f"random effects: standard deviation {numbers}, {note}"
-        note += "" if "statistic" in smooth else "; too many levels for a test"
-    elif smooth["is_random"]:
-        note = "random effects: their variance is estimated as 0"
-    else:
-        shape = f", {'a straight line' if smooth['edf'] > 0.5 else 'constant'}" if infinite else ""
-        if "margins" in smooth and infinite:
-            shape = f", straight along {' and '.join(each['column'] for each in infinite)}"
-        note = f"smooth: {note}{shape}"
-    rank = smooth.get("rank", float(len(smooth["weights"])) if "weights" in smooth else np.nan)
-    return name, rank, statistic, 1.0, estimated.df_residual, np.nan, note
-
-
-def tail_of_smooth(estimated: Estimates, smooth: Mapping) -> tuple[float, float]:
-    """The p-value of a smooth term and its logarithm: the mean over both signs of an eigenvector, or that of random effects
-    (solvers.smooth)."""
-    df = estimated.df_residual if estimated.statistic == "t" else np.inf
-    if "statistic" in smooth:
-        tail = distributions.chi_squared_sum(smooth["statistic"], np.array(smooth["weights"]), df)
-        return float(tail.probability), float(tail.logarithm)
-    p, log_p = zip(
-        *(distributions.chi_squared_of_rank(value, smooth["rank"], df) for value in smooth["statistics"]), strict=True
-    )
-    return float(np.mean(p)), float(scipy.special.logsumexp(log_p) - np.log(len(log_p)))
 
 
 def with_fits_without(table: pd.DataFrame, likelihood_ratios: Sequence[Mapping]) -> pd.DataFrame:

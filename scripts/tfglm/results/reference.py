@@ -279,8 +279,8 @@ def determined_alone(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.nd
     estimated."""
     if fitted.design_clustered is not None:
         return fitted.design_clustered.determined_share(fitted.on_free(transform)) > 1 - SEEN
-    variances = fitted.variances(transform)
-    return ~(variances.chosen >= UNSEEN_BELOW * variances.classical)
+    chosen, classical, bias = fitted.variances(transform)
+    return ~(chosen - bias >= UNSEEN_BELOW * (classical - bias))
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,15 @@ Cholesky factorisation, and alpha = L^-1 a. Then
     A_g = Phi_g^1/2 (Phi_g^1/2 Psi_g Phi_g^1/2)^-1/2 Phi_g^1/2,
 
 The root is a pseudo-inverse if cluster g alone determines a direction (an eigenvalue 1 of C_g).
+
+A penalty b'Pb / 2 is the prior that b varies with the covariance phi P^-1. It is as if there were further rows P^1/2 with the
+response 0, independent and with the known variance phi. They belong to no cluster: M = (sum K_g + P)^-1, all else stays, and
+V has phi M P M beside it. So V is unbiased, on average over the prior. (refund's gam_sandwich_cluster_cl2 adjusts the
+residuals of a gam in this way too, for rho = 0.)
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -73,17 +78,24 @@ class Spread(NamedTuple):
 class Clustered:
     """The working model of n free coefficients: `information` = K [clusters, n, n], `constant` = a [n] and `rho`.
 
-    `constant` is 0 if no a exists.
+    `constant` is 0 if no a exists. `penalty` is the diagonal of P [n]; empty without one.
     """
 
     information: np.ndarray
     constant: np.ndarray
     rho: float = 0.0
+    penalty: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @cached_property
+    def _whole(self) -> np.ndarray:
+        """M^-1."""
+        whole = self.information.sum(0)
+        return whole + np.diag(self.penalty) if len(self.penalty) else whole
 
     @cached_property
     def _root(self) -> np.ndarray:
-        """L^-T, the lower Cholesky factor of the information of all clusters."""
-        return np.linalg.cholesky(self.information.sum(0))
+        """L^-T, the lower Cholesky factor of M^-1."""
+        return np.linalg.cholesky(self._whole)
 
     def _whitened(self, vectors: np.ndarray) -> np.ndarray:
         """L' times each vector, [vectors, n]."""
@@ -98,7 +110,7 @@ class Clustered:
         """B_g = O_g'X~_g L [rank, n] for each cluster, and the order of columns that makes its left part triangular."""
         left = self._whitened(np.eye(len(self._root))).T
         # Smaller pivots of C_g are rounding errors.
-        rounding = np.abs(left @ self.information.sum(0) @ left.T - np.eye(len(left))).max()
+        rounding = np.abs(left @ self._whole @ left.T - np.eye(len(left))).max()
         for matrix in self.information:
             factor, places, rank, _ = scipy.linalg.lapack.dpstrf(left @ matrix @ left.T, tol=max(ABSENT, rounding))
             order = places - 1
@@ -166,12 +178,19 @@ class Clustered:
         for _ in range(ROUNDS):
             weights = 1.0 / (1.0 + rho * sizes) ** 2
             rho = max(0.0, float(weights @ (squares - independent) / (weights @ common)))
-        return Clustered(self.information, self.constant, rho)
+        return replace(self, rho=rho)
 
     def _expected(self, directions: np.ndarray) -> np.ndarray:
         """The variance of the contrasts under the working model, [q, q]."""
         moved = self._constants @ directions
         return directions.T @ directions + self.rho * moved.T @ moved
+
+    def _biases(self, directions: np.ndarray) -> np.ndarray:
+        """The part of P in this variance, [q, q]."""
+        if not len(self.penalty):
+            return np.zeros((directions.shape[1],) * 2)
+        moved = scipy.linalg.solve_triangular(self._root, directions, lower=True, trans="T")
+        return moved.T @ (self.penalty[:, None] * moved)
 
     @cached_property
     def _known(self) -> dict[tuple[bytes, float], np.ndarray]:
@@ -192,7 +211,8 @@ class Clustered:
         """The same for contrasts c that are not known yet, [contrasts, 2].
 
         With V = sum_g (p_g'e)^2 and P_gh = p_g'Phi p_h, df = (trace P)^2 / |P|^2. Since p_g = (I - H)_g A_g X~_g M c,
-        P = diag(h_g'h_g) - m m' + rho N N' with N = diag(alpha'm_g) - m y'.
+        P = diag(h_g'h_g) - m m' + rho N N' with N = diag(alpha'm_g) - m y'. The part of a penalty in V is known, so it adds to
+        the trace alone.
         """
         result = np.full((len(contrasts), 2), np.nan)
         clusters, n = self.information.shape[:2]
@@ -216,7 +236,7 @@ class Clustered:
                 m, diagonal = moved[place], own[place]
                 q = m * (signs / 2) + self.rho * zeta[place][:, None] * y
                 itself = 2 * np.einsum("gi,gi->g", m, q)
-                trace = float(np.sum(diagonal - itself))
+                trace = float(np.sum(diagonal - itself)) + float(self._biases(direction[:, None])[0, 0])
                 most = float(np.linalg.norm(diagonal) + 2 * np.linalg.norm(m) * np.linalg.norm(q)) ** 2
                 squares = most
                 if trace**2 / enough < most:
@@ -269,7 +289,7 @@ class Clustered:
             expected += own - crossed
             total += float(np.sum(own * (own - 2 * crossed)))
             traces[cluster, cluster] = np.trace(own)
-        share = float(np.linalg.eigvalsh(expected)[0])
+        share = float(np.linalg.eigvalsh(expected + self._biases(directions))[0])
         among = moved.reshape(clusters, -1) @ halves.reshape(clusters, -1).T
         total += float(np.sum((traces - among - among.T) ** 2))
         if np.isfinite(enough):

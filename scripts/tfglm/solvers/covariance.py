@@ -1,6 +1,7 @@
 """Standard errors: the covariance of the estimates, and the columns that other columns nearly determine.
 
-Robust covariances are I^-1 M I^-1, where M is a sum of products of scores.
+Robust covariances are I^-1 M I^-1, where M is a sum of products of scores. With smooth terms, I has their penalty P, and the
+dispersion times I^-1 P I^-1 is added, the squared bias that the prior of the penalty expects (mgcv's vcov.gam(sandwich = TRUE)).
 """
 
 from collections.abc import Iterator, Sequence
@@ -76,7 +77,7 @@ def free_of(fitted: Fitted, design: Design) -> np.ndarray:
 def clustered(fitted: Fitted, solution: Solution) -> Fitted:
     """The fit with a covariance that is robust to clusters: CR2 or CR1.
 
-    CR1 is used for penalised fits, for too many clusters and coefficients (`run.Limits`), and for a regression of classes. For
+    CR1 is used for a ridge, for too many clusters and coefficients (`run.Limits`), and for a regression of classes. For
     classes, CR2 would need a working model of the correlation of classes within a cluster.
     """
     objective, workload = solution.objective, solution.objective.workload
@@ -129,7 +130,8 @@ def bias_reduced(fitted: Fitted, design: Design, information: np.ndarray, free: 
     Parameters
     ----------
     fitted
-        The fit, with the scores of the clusters, [clusters with rows, dense and eliminated coefficients].
+        The fit, with the scores of the clusters, [clusters with rows, dense and eliminated coefficients]. With a penalty of
+        smooth terms it loses them, as no bootstrap is for these.
     design
         The design of the fit.
     information
@@ -140,12 +142,14 @@ def bias_reduced(fitted: Fitted, design: Design, information: np.ndarray, free: 
     constant = np.zeros(design.size)
     constant[constant_direction(design, free)] = 1.0
     constant = constant[[*fitted.dense, *fitted.eliminated]]
-    adjustment = Clustered(information, constant).with_rho(fitted.scores, fitted.dispersion)
+    if len(fitted.penalty) and (fitted.penalty @ constant**2):
+        constant[:] = 0.0  # random effects alone make the constant
+    adjustment = Clustered(information, constant, penalty=fitted.penalty).with_rho(fitted.scores, fitted.dispersion)
     rows, columns = np.tril_indices(len(constant))
     return replace(
         fitted,
         scores=adjustment.adjusted(fitted.scores),
-        cluster_scores=fitted.scores,
+        cluster_scores=fitted.scores[: 0 if len(fitted.penalty) else None],
         cluster_information=information[:, rows, columns],
         cluster_constant=constant,
         cluster_rho=adjustment.rho,
@@ -332,7 +336,8 @@ def at_null_model(solution: Solution) -> tuple[Factored, np.ndarray]:
     is_alike = family.quadratic or family.constant_information
     if is_alike or len(solution.information.blocks.dense) > WIDEST_NULL:
         return solution.information, solution.point.coefficients
-    return objective.factored(objective.at(objective.null_coefficients).information), objective.null_coefficients
+    information = objective.at(objective.null_coefficients).information.penalised(objective.ridge)
+    return objective.factored(information), objective.null_coefficients
 
 
 LARGEST_CHECKED = 1_000
@@ -353,7 +358,10 @@ def smallest_share(fitted: Fitted) -> float | None:
     # With I^-1 = L L', the eigenvalues of L'ML are the ratios of the variances to classical variances.
     root = scipy.linalg.cholesky(classical, lower=True)
     moved = fitted.scores @ root
-    values = scipy.linalg.eigvalsh((moved * fitted.score_signs[:, None]).T @ moved) / fitted.dispersion**2
+    matrix = (moved * fitted.score_signs[:, None]).T @ moved
+    if len(fitted.penalty):
+        matrix += fitted.dispersion * (root.T * fitted.penalty) @ root
+    values = scipy.linalg.eigvalsh(matrix) / fitted.dispersion**2
     return float(values[0]) if values[0] < -ROUNDING * abs(values[-1]) else max(float(values[0]), 0.0)
 
 

@@ -27,10 +27,12 @@ THREADS = 2
 
 
 class Variances(NamedTuple):
-    """Variances of the rows of a transformation, [rows]: `chosen` as in the config, and classical."""
+    """Variances of the rows of a transformation, [rows]: `chosen` as in the config, and classical. With robust errors beside a
+    penalty, both contain its expected squared `bias`."""
 
     chosen: np.ndarray
     classical: np.ndarray
+    bias: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Fitted:
     - With `lags` above 0, each row of Z is a date, in order of time. M is then Z'KZ, with Bartlett weights K (solvers.serial).
     - With `of_lambda` [smooths, q + m], the covariance is the classical one plus of_lambda' of_lambda, which allows for estimated
       smoothing parameters (solvers.smooth).
+    - With `penalty` = P [q + m], the diagonal of the penalty of smooth terms in I, the robust covariance has dispersion *
+      I^-1 P I^-1 beside it, the expected squared bias. The information of the rows alone is I - P.
     - `separating` [directions, p] are the directions that separate rows across terms. The first direction moves all separated
       rows. The others and `null_vectors` span all directions that change no prediction for the rows of the likelihood.
     - `separated_rows` [rows, others] says how far the other directions move each separated row towards its response. Equal
@@ -101,6 +105,7 @@ class Fitted:
     null_diagonal: np.ndarray = field(default_factory=lambda: np.zeros(0))
     lags: int = 0
     of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    penalty: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_penalties: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     separating: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -137,11 +142,34 @@ class Fitted:
         if len(self.scores):
             half = serial.windows(np.hstack([on_dense, on_eliminated]) @ self.scores.T, self.lags)
             signed = half * self.score_signs if len(self.score_signs) else half
-            return self.correction * (signed @ half.T)
-        half = on_dense @ self.meat_mixed
-        crossed = half @ on_eliminated.T
-        square = on_dense @ self.meat_dense @ on_dense.T + (on_eliminated * self.meat_diagonal) @ on_eliminated.T
-        return self.correction * (square + crossed + crossed.T)
+            result = self.correction * (signed @ half.T)
+        else:
+            half = on_dense @ self.meat_mixed
+            crossed = half @ on_eliminated.T
+            square = on_dense @ self.meat_dense @ on_dense.T + (on_eliminated * self.meat_diagonal) @ on_eliminated.T
+            result = self.correction * (square + crossed + crossed.T)
+        return result + self.dispersion * self._biases(on_dense, on_eliminated) if len(self.penalty) else result
+
+    def _biases(self, on_dense: np.ndarray, on_eliminated: np.ndarray) -> np.ndarray:
+        """T I^-1 P I^-1 T', from T I^-1."""
+        moved = np.hstack([on_dense, on_eliminated])
+        return (moved * self.penalty) @ moved.T
+
+    def information(self, places: np.ndarray) -> np.ndarray:
+        """The information of the rows about the free coefficients at these positions, [places, places]."""
+        scale = np.sqrt(np.diag(self.schur_inverse))  # a large penalty would take the digits of the others
+        schur = np.linalg.inv(self.schur_inverse / scale / scale[:, None]) / scale / scale[:, None]
+        mixed = self.loadings * self.diagonal
+        rank = {place: number for number, place in enumerate([*self.dense.tolist(), *self.eliminated.tolist()])}
+        order = np.array([rank[place] for place in places.tolist()])
+        result, q = np.zeros((len(order), len(order))), len(self.dense)
+        inside, others = order < q, order >= q
+        on_dense, on_eliminated = order[inside], order[others] - q
+        result[np.ix_(inside, inside)] = (schur + self.loadings @ mixed.T)[np.ix_(on_dense, on_dense)]
+        result[np.ix_(inside, others)] = mixed[np.ix_(on_dense, on_eliminated)]
+        result[np.ix_(others, inside)] = result[np.ix_(inside, others)].T
+        result[np.ix_(others, others)] = np.diag(self.diagonal[on_eliminated])
+        return result - np.diag(self.penalty[order]) if len(self.penalty) else result
 
     @property
     def is_robust(self) -> bool:
@@ -152,7 +180,9 @@ class Fitted:
         """The matrices behind the degrees of freedom of CR2; None for other standard errors."""
         if not len(self.cluster_information):
             return None
-        return Clustered(square(self.cluster_information), self.cluster_constant, float(self.cluster_rho))
+        return Clustered(
+            square(self.cluster_information), self.cluster_constant, float(self.cluster_rho), penalty=self.penalty
+        )
 
     @cached_property
     def design_clustered(self) -> Clustered | None:
@@ -163,7 +193,11 @@ class Fitted:
         """
         if self.clustered is None or not len(self.cluster_design):
             return self.clustered
-        return Clustered(square(self.cluster_design), self.cluster_constant, 1.0)
+        information, penalty = square(self.cluster_design), self.penalty
+        if len(penalty):
+            # The weights have another mean, so the penalty has another unit.
+            penalty = penalty * np.trace(information.sum(0)) / np.trace(self.clustered.information.sum(0))
+        return Clustered(information, self.cluster_constant, 1.0, penalty=penalty)
 
     def estimable(self, rows: np.ndarray) -> np.ndarray:
         """Which combinations of the coefficients [rows, p] can be estimated, [rows].
@@ -243,12 +277,16 @@ class Fitted:
             on_dense**2 @ self.cluster_within[:, : len(self.dense)].T, null._alone(sparse).power(2), self.cluster_within
         )[:, of]
         total, sizes = null._unscaled(reduced, on_dense, sparse), self.cluster_sizes[of]
+        if len(self.penalty):
+            total = total - null._bias(on_dense, sparse)
         share, left = effective.approximated(sums, within, total, sizes)
         if not jointly:
             return share * left[:, None] + sums**2 / sizes
         whole = reduced @ on_dense.T
         if len(self.diagonal):
             whole = whole + (null._alone(sparse) @ sparse.T).toarray()
+        if len(self.penalty):
+            whole = whole - null._biases(*null.solved(dense, sparse.toarray()))
         of_clusters = np.einsum("ig,jg->gij", sums, sums / sizes)
         return of_clusters + share.mean(axis=0)[:, None, None] * (whole - of_clusters.sum(axis=0))
 
@@ -295,11 +333,12 @@ class Fitted:
         dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
         reduced, on_dense = self._on_dense(dense, sparse)
         classical = self.dispersion * self._unscaled(reduced, on_dense, sparse)
+        bias = self.dispersion * self._bias(on_dense, sparse) if len(self.penalty) else np.zeros(len(classical))
         if len(self.of_lambda):
             along = dense @ self.of_lambda[:, : len(self.dense)].T + sparse @ self.of_lambda[:, len(self.dense) :].T
-            return Variances(classical + np.einsum("ij,ij->i", along, along), classical)
+            return Variances(classical + np.einsum("ij,ij->i", along, along), classical, bias)
         if not self.is_robust:
-            return Variances(self.correction * classical, classical)
+            return Variances(self.correction * classical, classical, bias)
         # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, which has few nonzero entries.
         if len(self.scores):
             on_clusters = serial.windows(self._by_cluster(on_dense, sparse), self.lags)
@@ -315,7 +354,24 @@ class Fitted:
                 alone = self._alone(sparse)
                 robust += 2 * np.einsum("ij,ij->i", on_dense, alone @ between.T)
                 robust += alone.power(2) @ self.meat_diagonal
-        return Variances(self.correction * robust, classical)
+        return Variances(self.correction * robust + bias, classical, bias)
+
+    def _bias(self, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
+        """The diagonal of T I^-1 P I^-1 T', from the parts of T that `_variances` has."""
+        penalties = self.penalty[: len(self.dense)], self.penalty[len(self.dense) :]
+        diagonal = on_dense**2 @ penalties[0]
+        if penalties[1].any():
+            weighted, reduced = self._penalised_loadings
+            alone = self._alone(sparse)
+            diagonal += np.einsum("ij,ij->i", on_dense, on_dense @ reduced - 2 * (alone @ weighted.T))
+            diagonal += alone.power(2) @ penalties[1]
+        return diagonal
+
+    @cached_property
+    def _penalised_loadings(self) -> tuple[np.ndarray, np.ndarray]:
+        """loadings P [q, m] and loadings P loadings' [q, q], with the P of eliminated coefficients."""
+        weighted = self.loadings * self.penalty[len(self.dense) :]
+        return weighted, weighted @ self.loadings.T
 
     def _unscaled(self, reduced: np.ndarray, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
         """The diagonal of T I^-1 T', from the parts of T that `_on_dense` returns."""

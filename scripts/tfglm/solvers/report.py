@@ -303,8 +303,9 @@ def on_dispersion(solution: Solution) -> list[str]:
     if dispersion <= max(OVERDISPERSED_ABOVE, 1 + BY_CHANCE * np.sqrt(2 / df_residual)):
         return []
     what = "posterior standard deviations" if design.l2 else "standard errors"
+    quasi = "" if design.smooths else "quasi`, `"
     remedy = (
-        "" if design.l2 or design.firth else "; with `std_errors: quasi`, `robust` or `cluster(column)` they are not"
+        "" if design.l2 or design.firth else f"; with `std_errors: {quasi}robust` or `cluster(column)` they are not"
     )
     return [
         f"the Pearson dispersion is {dispersion:,.3g}: the response varies so many times as much as family {design.family} says, "

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from tfglm.config.std_errors import UNCONDITIONAL
+from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
 from tfglm.design.terms import Smooth
 from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
@@ -34,6 +34,7 @@ from tfglm.solvers import newton
 from tfglm.solvers.covariance import slope_of_determinant
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
 from tfglm.solvers.fitted import EMPTY, Fitted
+from tfglm.solvers.fractional_rank import statistics
 from tfglm.solvers.information import Blocks, Factored, factor
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Objective, Point, Solution
@@ -93,9 +94,12 @@ class SmoothObjective(PlainObjective):
         return PlainObjective.without_separated_rows(unpenalised, coefficients)
 
     def with_errors(self, fitted: Fitted, solution: Solution) -> Fitted:
-        if self.design.std_errors != UNCONDITIONAL:
-            return fitted
-        return replace(fitted, of_lambda=solution.of_lambda[:, [*fitted.dense, *fitted.eliminated]])
+        free = [*fitted.dense, *fitted.eliminated]
+        if self.design.std_errors == UNCONDITIONAL:
+            return replace(fitted, of_lambda=solution.of_lambda[:, free])
+        if self.design.std_errors not in OF_POSTERIOR:
+            fitted = replace(fitted, penalty=self.ridge[free])
+        return super().with_errors(fitted, solution)
 
 
 @dataclass(frozen=True)
@@ -501,7 +505,9 @@ def report(
         else:
             entry |= which[place]
         if smooth.is_random and parameters.log_lambda[place] < penalties.highest[place]:
-            entry |= variance_component(place, parameters, covariance)
+            component = variance_component(place, parameters, covariance)
+            # Its interval takes the likelihood for true.
+            entry |= component if objective.design.std_errors in OF_POSTERIOR else {"std_dev": component["std_dev"]}
         terms.append(entry)
     effective = {"effective_coefficients": solution.effective}
     return {"reml": reml, "reml_dispersion": phi, "smooths": terms} | effective
@@ -615,7 +621,8 @@ def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means:
         "edf": float(np.sum(1 - objective.ridge[places] * inverse[places])),
     }
     if smooth.is_random or np.all(objective.ridge[places] > 0):
-        return entry | tested_as_random(solution, smooth, places)
+        is_tested = objective.design.std_errors in OF_POSTERIOR
+        return entry | (tested_as_random(solution, smooth, places) if is_tested else {})
     return entry | tested(solution, places, means)
 
 
@@ -658,7 +665,7 @@ def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> 
 
 def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
     """The test that a smooth term has no effect (Wood, Biometrika 100, 2013; mgcv's summary.gam): both `statistics`, and their
-    `rank`.
+    `rank`. With robust errors the rank alone, as results.smooth_tests has the statistics.
 
     With the covariance V of the coefficients b and the information R'R of their columns less `means`, the statistic is
     b'R' (R V R')^- R b, with a pseudoinverse whose rank need not be whole. It is the trace of 2 F - F F, with F = (I + P)^-1 I.
@@ -680,6 +687,8 @@ def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
         information += np.outer(mean, mean) * of_intercept[objective.design.intercept] - crossed - crossed.T
     squares = np.einsum("ij,j,ij,i->i", rows, objective.ridge, rows, objective.ridge[places])
     reference = min(float(np.sum(1 - squares)), float(len(places)))
+    if objective.design.std_errors not in OF_POSTERIOR:
+        return {"rank": reference}
     dispersion = objective.dispersion(solution.point, solution.df_residual)
     values, vectors = np.linalg.eigh(information)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
@@ -687,25 +696,3 @@ def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
         root @ solution.point.coefficients[places], dispersion * root @ rows[:, places] @ root, reference
     )
     return {"rank": rank, "statistics": pair}
-
-
-def statistics(b: np.ndarray, covariance: np.ndarray, rank: float) -> tuple[list[float], float]:
-    """b' C^- b with the pseudoinverse of a covariance matrix C, of a `rank` that is no whole number (Wood 2013): both values, and
-    the rank, which is at most that of C."""
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    values, along = values[::-1], vectors.T[::-1] @ b
-    whole = int(np.count_nonzero(values > values[0] * np.finfo(float).eps ** 0.9))
-    k = int(rank)
-    share = rank - k
-    if whole < (k + 1 if share else k):
-        k, share, rank = whole, 0.0, float(whole)
-    if k == 0:
-        return [float(along[0] ** 2 / values[0])] * 2, 1.0
-    if not share:
-        return [float(np.sum(along[:k] ** 2 / values[:k]))] * 2, rank
-    before = float(np.sum(along[: k - 1] ** 2 / values[: k - 1]))
-    last = slice(k - 1, k + 1)
-    beside = np.sqrt(0.5 * share * (1 - share))
-    middle = np.array([[1.0, beside], [beside, share]]) / np.sqrt(np.outer(values[last], values[last]))
-    both = [along[last] * np.array([sign, 1.0]) for sign in (1.0, -1.0)]
-    return [before + float(each @ middle @ each) for each in both], rank

@@ -1,0 +1,137 @@
+"""Tests that a smooth term or random effects have no effect (docs/statistics.md: Smooth terms).
+
+With errors of the posterior, fit.json has the statistics (solvers.smooth). With robust errors, also by cluster, they are made
+here. Let R'R be the information about the coefficients b of a term, and r the rank of Wood's test. In the order of the variances
+of R b by the posterior, the first directions U, as many as r rounded up, take the place of its truncated pseudoinverse: with the
+robust covariance matrix V, the statistic is Wood's of U'R b with U'R V R'U and rank r. So the rows choose no direction by their
+noise, and by cluster it is Hotelling's of fixed contrasts (results.reference).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+import scipy.special
+
+from tfglm.config.std_errors import OF_POSTERIOR
+from tfglm.results import distributions
+from tfglm.results.estimates import Estimates
+from tfglm.results.reference import joint_reference
+from tfglm.solvers.fitted import FREE
+from tfglm.solvers.fractional_rank import statistics
+
+ROUNDING = 1e-6
+"""A rank so little above a whole number is that number."""
+
+NO_TEST = "no test with these errors"
+
+
+@dataclass(frozen=True)
+class SmoothTest:
+    """The test of a smooth term: `row` is its name and the columns of results.joint, and `tail` its p-value and the logarithm of
+    that; None without a test."""
+
+    row: tuple[str, float, float, float, float, float, str]
+    tail: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """Both `values` of a statistic for the signs of an eigenvector, of a `rank` that need not be whole; or the value of a sum of
+    chi-squared variables with these `weights`. `scale` times it is over chi-squared with `df` degrees of freedom, divided by
+    them. No test if there is a `problem`."""
+
+    values: tuple[float, ...] = ()
+    rank: float = np.nan
+    weights: np.ndarray | None = None
+    scale: float = 1.0
+    df: float = np.nan
+    problem: str = ""
+
+    @property
+    def tail(self) -> tuple[float, float] | None:
+        """The p-value, the mean over both signs, and its logarithm."""
+        if not self.values or self.problem:
+            return None
+        values = [self.scale * value for value in self.values]
+        if self.weights is not None:
+            tail = distributions.chi_squared_sum(values[0], self.weights, self.df)
+            return float(tail.probability), float(tail.logarithm)
+        p, log_p = zip(*(distributions.chi_squared_of_rank(value, self.rank, self.df) for value in values), strict=True)
+        return float(np.mean(p)), float(scipy.special.logsumexp(log_p) - np.log(len(log_p)))
+
+
+def smooth_test(estimated: Estimates, smooth: Mapping) -> SmoothTest:
+    """The test of a smooth term at a level, or of random effects, by its entry of fit.json."""
+    name = f"{smooth['term']}[{smooth['level']}]" if smooth["level"] else smooth["term"]
+    statistic = statistic_of(estimated, smooth)
+    note = "; ".join(filter(None, [in_words(smooth), statistic.problem]))
+    value = float(np.mean(statistic.values)) if statistic.tail else np.nan
+    df = statistic.df if np.isfinite(statistic.df) else estimated.df_residual
+    row = name, statistic.rank, value, statistic.scale, df, np.nan, note
+    return SmoothTest(row, statistic.tail)
+
+
+def in_words(smooth: Mapping) -> str:
+    """What the fit says of a term: the standard deviation of random effects, or the shape of a curve."""
+    note = f"{smooth['edf']:.4g} effective degrees of freedom"
+    infinite = [each for each in smooth.get("margins", [smooth]) if each["lambda_is"] == "infinite"]
+    if "std_dev" in smooth:
+        numbers = f"{smooth['std_dev']:.4g}"
+        if "std_dev_lower" in smooth:
+            numbers += f" ({smooth['std_dev_lower']:.4g} to {smooth['std_dev_upper']:.4g})"
+        return f"random effects: standard deviation {numbers}, {note}"
+    if smooth["is_random"]:
+        return "random effects: their variance is estimated as 0"
+    shape = f", {'a straight line' if smooth['edf'] > 0.5 else 'constant'}" if infinite else ""
+    if "margins" in smooth and infinite:
+        shape = f", straight along {' and '.join(each['column'] for each in infinite)}"
+    return f"smooth: {note}{shape}"
+
+
+def statistic_of(estimated: Estimates, smooth: Mapping) -> Statistic:
+    """The statistic of a term, by its entry of fit.json."""
+    df = estimated.df_residual if estimated.statistic == "t" else np.inf
+    weights = np.array(smooth["weights"]) if "weights" in smooth else None
+    values = smooth.get("statistics", [smooth["statistic"]] if "statistic" in smooth else [])
+    rank = smooth.get("rank", np.nan if weights is None else float(len(weights)))
+    if not np.isfinite(estimated.fitted.dispersion):
+        return Statistic(rank=rank)
+    if estimated.design.std_errors in OF_POSTERIOR:
+        problem = "too many levels for a test" if "std_dev" in smooth and not values else ""
+        return Statistic(tuple(values), rank, weights, df=df, problem=problem)
+    return robust(estimated, smooth, df) if "rank" in smooth else Statistic(problem=NO_TEST)
+
+
+def robust(estimated: Estimates, smooth: Mapping, df: float) -> Statistic:
+    """The statistic of a smooth term with robust errors; `df` are its degrees of freedom where these are not by cluster."""
+    design, fitted = estimated.design, estimated.fitted
+    (places,) = (each.places for each in design.smooths if (each.term, each.level) == (smooth["term"], smooth["level"]))
+    places = places[fitted.status[places] == FREE]
+    information = fitted.information(places)
+    means = np.concatenate([term.means or np.zeros(design.size)[design.slices[term.name]] for term in design.terms])
+    if means[places].any():
+        assert design.intercept is not None
+        whole = fitted.information(np.append(places, design.intercept))
+        crossed = np.outer(whole[:-1, -1], means[places])
+        information = information + np.outer(means[places], means[places]) * whole[-1, -1] - crossed - crossed.T
+    values, vectors = np.linalg.eigh(information)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    units = scipy.sparse.csr_array(
+        (np.ones(len(places)), (np.arange(len(places)), places)), shape=(len(places), design.size)
+    )
+    directions = np.linalg.eigh(root @ fitted.covariance(units, classical=True) @ root)[1].T[::-1]
+    count = max(1, math.ceil(smooth["rank"] - ROUNDING))
+    rows = (scipy.sparse.csr_array(directions[:count] @ root) @ units).tocsr()
+    scale = 1.0
+    if design.by_cluster:
+        reference = joint_reference(fitted, rows, estimated.fewest)
+        if reference.problem:
+            return Statistic(rank=smooth["rank"], problem=reference.problem)
+        degrees = reference.df + count - 1
+        df = degrees - smooth["rank"] + 1
+        scale = df / degrees
+    pair, rank = statistics(rows @ fitted.coefficients, fitted.covariance(rows), smooth["rank"])
+    return Statistic(tuple(pair), rank, scale=scale, df=df)
