@@ -36,7 +36,7 @@ COVARIANCE = (
     *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
     *("cluster_scores", "cluster_information", "cluster_design", "cluster_constant", "cluster_rho"),
     *("score_columns", "score_signs", "cluster_sums", "cluster_within", "cluster_sizes", "lags"),
-    *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda", "penalty"),
+    *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda", "penalty", "cluster_penalty"),
 )
 """Blocks with a variable `covariance/<block>`."""
 
@@ -46,7 +46,7 @@ SEPARATION = ("separating", "separated_rows")
 ADDED = (
     *("cluster_scores", "cluster_design", "score_columns", "score_signs"),
     *("cluster_sums", "cluster_within", "cluster_sizes", "lags"),
-    *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda", "penalty"),
+    *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda", "penalty", "cluster_penalty"),
 )
 """Names that checkpoints of earlier versions lack, and do not need."""
 

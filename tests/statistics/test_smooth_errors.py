@@ -164,6 +164,35 @@ def test_errors_by_cluster_are_those_of_matrices_of_rows(family, files, tmp_path
     pd.testing.assert_frame_equal(table_of(design, again), table_of(design, fitted))
 
 
+def test_random_effects_of_single_clusters_are_rows_of_these(files):
+    formula = "delay ~ s(hour) + carrier + s(plane, bs=re)"
+    plane = ROWS["plane"].factorize(sort=True)[0]
+    for limits in (None, CR1):
+        design, fitted, _ = fit_files(files, formula, "gaussian", std_errors="cluster(plane)", limits=limits)
+        exact, free = Matrices("gaussian", design, files, fitted), free_of(fitted)
+        # A row for each plane, with the response 0, the information of its prior, and the effect as its residual.
+        own = np.flatnonzero(np.isin(free, design.smooths[1].places))
+        names = free[own] - design.smooths[1].places[0]
+        x, penalty = np.vstack([exact.x, np.eye(len(free))[own]]), exact.penalty.copy()
+        penalty[own] = 0.0
+        weight = np.append(exact.weight, exact.penalty[own])
+        residual = np.append(exact.residual, -fitted.coefficients[free[own]])
+        cluster = np.append(plane, names)
+        bias = fitted.dispersion * exact.bread @ np.diag(penalty) @ exact.bread
+        if limits:
+            scores = np.stack([(weight * residual)[cluster == each] @ x[cluster == each] for each in range(25)])
+            factor = 25 / 24 * (len(ROWS) - 1) / (len(ROWS) - exact.edf)
+            assert_alike(covariance_of(fitted)[:12, :12], (factor * exact.sandwich(scores) + bias)[:12, :12])
+        else:
+            assert fitted.cluster_rho < 1e-6  # the effects are what rows of a plane share
+            rows = MatricesOfRows(x, weight, residual, cluster, 0.0, penalty)
+            assert_alike(covariance_of(fitted)[:12, :12], (rows.covariance + bias)[:12, :12])
+        table = coefficients.table(estimates_of(design, fitted), 0.95)
+        of_planes = table[table["term"] == "s(plane, bs=re)"]
+        assert of_planes["std_error"].isna().all() and (of_planes["note"] != "").all()
+        assert table.loc[table["term"] == "carrier", "std_error"].notna().sum() == 2
+
+
 @pytest.mark.parametrize("family", ["gaussian", "binomial"])
 def test_errors_by_clusters_of_two_columns_are_those_of_matrices_of_rows(family, files):
     design, fitted, _ = fit_files(files, CASES[family], family, std_errors="cluster(day + seats)")
@@ -231,12 +260,6 @@ def test_what_robust_errors_have_not_is_said(files):
     for term in (smooths[1]["term"], smooths[2]["term"]):
         assert np.isnan(table.loc[term, "p_value"]) and table.loc[term, "note"].endswith("no test with these errors")
     assert "the bias that the prior of the penalty expects" in accuracy.errors(fitted.summary)
-    # A level whose rows are one cluster has no error that clusters could show.
-    _, fitted, _ = fit_files(files, "delay ~ s(hour) + s(plane, bs=re)", "gaussian", std_errors="cluster(plane)")
-    design = fit_files(files, "delay ~ s(hour) + s(plane, bs=re)", "gaussian", std_errors="cluster(plane)")[0]
-    table = coefficients.table(estimates_of(design, fitted), 0.95)
-    of_planes = table[table["term"] == "s(plane, bs=re)"]
-    assert of_planes["ci_lower"].isna().all() and (of_planes["note"] != "").all()
 
 
 def test_estimates_are_those_of_classical_errors(files):

@@ -280,7 +280,8 @@ def determined_alone(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.nd
     if fitted.design_clustered is not None:
         return fitted.design_clustered.determined_share(fitted.on_free(transform)) > 1 - SEEN
     chosen, classical, bias = fitted.variances(transform)
-    return ~(chosen - bias >= UNSEEN_BELOW * (classical - bias))
+    unseen = ~(chosen - bias >= UNSEEN_BELOW * (classical - bias))
+    return unseen | (fitted.share_of_effects(transform) > 1 - SEEN)
 
 
 @dataclass(frozen=True)

@@ -375,16 +375,16 @@ class AbsorbedObjective(Objective):
             answer = self._left(solution.information, solution.point.coefficients, "left", number)
             of_cluster, scores = np.split(answer, [count])
             present = np.flatnonzero(of_cluster > 0)
-            by_cluster.append(Scores(present, scores.reshape(count, free)[present]))
+            by_cluster.append(Scores(present, scores.reshape(count, free)[present], np.full(free, -1)))
         fitted = scored(fitted, design, by_cluster, factor)
         null, coefficients = at_null_model(solution)
-        is_small = has_products(solution, sum(len(present) for present, _ in by_cluster[: len(design.clusters)]), free)
+        is_small = has_products(solution, sum(len(each.clusters) for each in by_cluster[: len(design.clusters)]), free)
         columns, matrices = [], []
-        for number, (clusters, (present, _)) in enumerate(zip(design.clusters, by_cluster, strict=False)):
-            count = clusters.count
+        for number, (clusters, each) in enumerate(zip(design.clusters, by_cluster, strict=False)):
+            count, present = clusters.count, each.clusters
             answer = self._left(null, coefficients, "products" if is_small else "columns", number)
             sizes, sums, squares = np.split(answer, [count, count * (1 + free)])
-            of_sums, products = (each.reshape(count, free, -1)[present] for each in (sums, squares))
+            of_sums, products = (of.reshape(count, free, -1)[present] for of in (sums, squares))
             of_sums, of_squares = of_sums[:, :, 0], np.einsum("gii->gi", products) if is_small else products[:, :, 0]
             matrices.append(products[:, *np.tril_indices(free)] if is_small else np.zeros((0, 0)))
             of_within = effective.within(of_sums, of_squares, sizes[present])

@@ -82,22 +82,25 @@ def clustered(fitted: Fitted, solution: Solution) -> Fitted:
     """
     objective, workload = solution.objective, solution.objective.workload
     design, free = objective.design, free_of(fitted, objective.design)
-    ((present, scores),) = scores_of(fitted, solution)
+    (scores,) = scores_of(fitted, solution)
+    present, priors = scores.clusters, scores.priors_of(fitted)
     clusters, rows, limits = len(present), float(objective.counts["rows"]), objective.run.limits
-    fitted = replace(fitted, scores=scores)
+    fitted = replace(without_priors(fitted, [scores]), scores=scores.sums)
     wide = max(free.sum(), design.size)
     too_large = clusters * wide**2 > limits.largest_cr2 or clusters * wide**3 > limits.longest_cr2
     if design.l2 or design.equations or not fitted.dispersion > 0 or too_large:
         # CR1: the factor of sandwich's vcovCL(type = "HC1"), and of statsmodels' cov_type="cluster".
         by_rows = (rows - 1) / solution.df_residual
-        return with_columns(scored(fitted, design, [Scores(present, scores)], by_rows), solution, [present])
+        return with_columns(scored(fitted, design, [scores], by_rows), solution, [present], [priors])
     information = by_cluster(workload, objective.executor, design.by_term(fitted.coefficients), present, free)
-    reduced = bias_reduced(fitted, design, information, free)
+    reduced = bias_reduced(fitted, design, priors.added_to(information), free)
     # The weights of a linear regression are the prior weights; they do not depend on the response.
     of_linear = information
     if design.distribution.name != Gaussian.name or design.link not in (None, Gaussian.link_name):
         alike = workload.with_design(design.as_linear())
         of_linear = by_cluster(alike, objective.executor, design.by_term(np.zeros(design.size)), present, free)
+    if len(priors.places):
+        of_linear = priors.added_to(of_linear, np.trace(of_linear.sum(0)) / np.trace(information.sum(0)))
     constant = reduced.cluster_constant
     weight = float(constant @ of_linear.sum(0) @ constant) / rows or 1.0
     return replace(reduced, cluster_design=of_linear[:, *np.tril_indices(len(constant))] / weight)
@@ -142,8 +145,10 @@ def bias_reduced(fitted: Fitted, design: Design, information: np.ndarray, free: 
     constant = np.zeros(design.size)
     constant[constant_direction(design, free)] = 1.0
     constant = constant[[*fitted.dense, *fitted.eliminated]]
-    if len(fitted.penalty) and (fitted.penalty @ constant**2):
-        constant[:] = 0.0  # random effects alone make the constant
+    if len(fitted.penalty) and design.intercept is None and constant.any():
+        random = np.concatenate([smooth.places for smooth in design.smooths])
+        if np.isin(constant_direction(design, free), random).any():
+            constant[:] = 0.0  # random effects share no part of the variance with the rows of a cluster
     adjustment = Clustered(information, constant, penalty=fitted.penalty).with_rho(fitted.scores, fitted.dispersion)
     rows, columns = np.tril_indices(len(constant))
     return replace(
@@ -185,11 +190,66 @@ def robust(fitted: Fitted, solution: Solution) -> Fitted:
     return replace(fitted, meat_dense=meat.a, meat_mixed=meat.b, meat_diagonal=meat.d, correction=factor)
 
 
+class Priors(NamedTuple):
+    """The random effects that belong to clusters: their places among the free coefficients, clusters and penalties [effects].
+
+    All rows of such an effect are in one cluster. As a row of this cluster its prior is part of the score, so that the rows of a
+    cluster may be alike in any way, and the clusters are independent. (With one effect for each cluster, the covariance of the
+    other coefficients is that of Liang & Zeger, Biometrika 73, 1986, with the working covariance of the mixed model.)
+    """
+
+    places: np.ndarray
+    clusters: np.ndarray
+    penalties: np.ndarray
+
+    def added_to(self, information: np.ndarray, share: float = 1.0) -> np.ndarray:
+        """The information matrices of the clusters [clusters, free, free], or their diagonals [clusters, free], with `share`
+        times the penalties."""
+        if not len(self.places):
+            return information
+        information = information.copy()
+        at = (self.clusters, self.places) if information.ndim == 2 else (self.clusters, self.places, self.places)
+        information[at] += share * self.penalties
+        return information
+
+
 class Scores(NamedTuple):
-    """Scores summed by cluster: `clusters` are the numbers of the clusters with rows, `sums` [clusters, free coefficients]."""
+    """Scores summed by cluster: `clusters` are the numbers of the clusters with rows, `sums` [clusters, free coefficients]. The
+    sums have the priors of the random effects that belong `to` a cluster, its number among those with rows, [free]; -1 for
+    others."""
 
     clusters: np.ndarray
     sums: np.ndarray
+    to: np.ndarray
+
+    def priors_of(self, fitted: Fitted) -> Priors:
+        """The priors, from the fit with the whole penalty."""
+        places = np.flatnonzero(self.to >= 0)
+        return Priors(places, self.to[places], fitted.penalty[places] if len(places) else np.zeros(0))
+
+
+def without_priors(fitted: Fitted, scores: Sequence[Scores]) -> Fitted:
+    """The fit whose `penalty` lacks the priors that the scores have."""
+    if not len(fitted.penalty):
+        return fitted
+    inside = np.any([each.to >= 0 for each in scores], axis=0)
+    own, others = (np.where(which, fitted.penalty, 0.0) for which in (inside, ~inside))
+    return replace(fitted, penalty=others, cluster_penalty=own)
+
+
+def with_priors(fitted: Fitted, design: Design, clusters: np.ndarray, sums: np.ndarray) -> Scores:
+    """The scores of clusters, and the priors of the random effects that have rows in one cluster alone."""
+    to, free = np.full(sums.shape[1], -1), [*fitted.dense, *fitted.eliminated]
+    if len(fitted.penalty):
+        is_random = np.zeros(design.size, bool)
+        for smooth in design.smooths:
+            is_random[smooth.places] = smooth.is_random
+        # The sum over no row is 0 exactly.
+        places = np.flatnonzero(is_random[free] & (np.count_nonzero(sums, axis=0) == 1))
+        to[places] = np.argmax(sums[:, places] != 0, axis=0)
+        sums = sums.copy()
+        sums[to[places], places] += fitted.penalty[places] * fitted.coefficients[free][places]
+    return Scores(clusters, sums, to)
 
 
 def scores_of(fitted: Fitted, solution: Solution) -> list[Scores]:
@@ -210,7 +270,7 @@ def scores_of(fitted: Fitted, solution: Solution) -> list[Scores]:
         for k, part in enumerate(design.parts):
             by_cluster[:, part.where] = sums[f"part_{k}{which}"].reshape(len(present), part.size)
         of_free = by_cluster[np.ix_(present, [*fitted.dense, *fitted.eliminated])]
-        scores.append(Scores(np.flatnonzero(present), of_free))
+        scores.append(with_priors(fitted, design, np.flatnonzero(present), of_free))
     return scores
 
 
@@ -223,8 +283,10 @@ def by_several(fitted: Fitted, solution: Solution) -> Fitted:
     (n - p), as in sandwich's vcovCL(type = "HC1").
     """
     design, scores = solution.objective.design, scores_of(fitted, solution)
+    of_columns = scores[: len(design.clusters)]
+    priors, fitted = [each.priors_of(fitted) for each in of_columns], without_priors(fitted, scores)
     fitted = scored(fitted, design, scores, (float(solution.objective.counts["rows"]) - 1) / solution.df_residual)
-    return with_columns(fitted, solution, [present for present, _ in scores[: len(design.clusters)]])
+    return with_columns(fitted, solution, [each.clusters for each in of_columns], priors)
 
 
 def scored(fitted: Fitted, design: Design, scores: Sequence[Scores], factor: float) -> Fitted:
@@ -236,7 +298,7 @@ def scored(fitted: Fitted, design: Design, scores: Sequence[Scores], factor: flo
         return replace(fitted, scores=scores[0].sums, correction=correction)
     of = [(number,) for number in range(len(design.clusters))] + [cells.of for cells in design.cells]
     parts, columns, signs = [], [], []
-    for columns_of, (_, by_cluster) in zip(of, scores, strict=True):
+    for columns_of, (_, by_cluster, _) in zip(of, scores, strict=True):
         clusters, single = len(by_cluster), len(columns_of) == 1
         if clusters < 2:
             by_cluster, clusters = np.full_like(by_cluster, np.nan), 2
@@ -253,7 +315,7 @@ def scored(fitted: Fitted, design: Design, scores: Sequence[Scores], factor: flo
 def by_date(fitted: Fitted, solution: Solution) -> Fitted:
     """The fit with a covariance that is robust to serial correlation (solvers.serial), times n / (n - p)."""
     design = solution.objective.design
-    ((present, scores),) = scores_of(fitted, solution)
+    ((present, scores, _),) = scores_of(fitted, solution)
     dates = len(scores)
     lags = serial.default_lags(dates) if design.lags is None else min(design.lags, dates - 1)
     share = serial.share_seen(dates, lags)
@@ -261,9 +323,11 @@ def by_date(fitted: Fitted, solution: Solution) -> Fitted:
     return with_columns(replace(fitted, scores=scores, lags=lags, correction=correction), solution, [present])
 
 
-def with_columns(fitted: Fitted, solution: Solution, present: Sequence[np.ndarray]) -> Fitted:
+def with_columns(
+    fitted: Fitted, solution: Solution, present: Sequence[np.ndarray], priors: Sequence[Priors] = ()
+) -> Fitted:
     """The fit with what the clusters of each column have of its design matrix. `present` are the clusters of each column with
-    rows."""
+    rows, and `priors` those of their random effects."""
     objective, design = solution.objective, solution.objective.design
     if not design.by_cluster:
         return fitted
@@ -275,6 +339,8 @@ def with_columns(fitted: Fitted, solution: Solution, present: Sequence[np.ndarra
         products = objective.workload.sum(objective.executor, "cluster_information", state)
         of = free_of(fitted, design)
         parts = [matrices_of(design, products, clusters, of, number) for number, clusters in enumerate(present)]
+        if priors:
+            parts = [each.added_to(part) for part, each in zip(parts, priors, strict=True)]
         matrices = np.concatenate(parts)[:, *np.tril_indices(int(of.sum()))]
     rows, free = float(objective.counts["rows"]), [*fitted.dense, *fitted.eliminated]
     found = []
@@ -289,6 +355,8 @@ def with_columns(fitted: Fitted, solution: Solution, present: Sequence[np.ndarra
             columns[:, part.where] = of_part
             within[:, part.where] = effective.within(of_part, squares, sums[name])
         of_sums, of_within = (each[np.ix_(clusters, free)] for each in (columns, within))
+        if priors:
+            of_within = priors[number].added_to(of_within)
         sizes = np.sum(list(weights.values()), axis=0)[clusters]
         found.append(effective.columns_of(of_sums, of_within, sizes, rows))
     return with_clusters(fitted, found, objective.reported(null), matrices)

@@ -63,7 +63,8 @@ class Fitted:
     - With `of_lambda` [smooths, q + m], the covariance is the classical one plus of_lambda' of_lambda, which allows for estimated
       smoothing parameters (solvers.smooth).
     - With `penalty` = P [q + m], the diagonal of the penalty of smooth terms in I, the robust covariance has dispersion *
-      I^-1 P I^-1 beside it, the expected squared bias. The information of the rows alone is I - P.
+      I^-1 P I^-1 beside it, the expected squared bias. By cluster P lacks the penalty of random effects that have all rows in one
+      cluster, whose prior is a part of the score: `cluster_penalty` [q + m].
     - `separating` [directions, p] are the directions that separate rows across terms. The first direction moves all separated
       rows. The others and `null_vectors` span all directions that change no prediction for the rows of the likelihood.
     - `separated_rows` [rows, others] says how far the other directions move each separated row towards its response. Equal
@@ -106,6 +107,7 @@ class Fitted:
     lags: int = 0
     of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     penalty: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    cluster_penalty: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_penalties: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     separating: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -169,7 +171,20 @@ class Fitted:
         result[np.ix_(inside, others)] = mixed[np.ix_(on_dense, on_eliminated)]
         result[np.ix_(others, inside)] = result[np.ix_(inside, others)].T
         result[np.ix_(others, others)] = np.diag(self.diagonal[on_eliminated])
-        return result - np.diag(self.penalty[order]) if len(self.penalty) else result
+        for penalty in (self.penalty, self.cluster_penalty):
+            result = result - np.diag(penalty[order]) if len(penalty) else result
+        return result
+
+    def share_of_effects(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        """About the share of the variance of the rows of a transformation in random effects that single clusters determine,
+        [rows]."""
+        if not self.cluster_penalty.any():
+            return np.zeros(transform.shape[0])
+        mixed = self.loadings * self.diagonal
+        dense = np.diag(np.linalg.inv(self.schur_inverse)) + np.einsum("ij,ij->i", self.loadings, mixed)
+        weight = (self.cluster_penalty > 0) / np.append(dense, self.diagonal)
+        along = transform[:, [*self.dense, *self.eliminated]].power(2) @ weight
+        return along / np.maximum(self.unscaled_variances(transform), np.finfo(float).tiny)
 
     @property
     def is_robust(self) -> bool:
