@@ -18,7 +18,9 @@ from tfglm.design import thin_plates, transforms
 from tfglm.design.derivatives import derivative
 from tfglm.design.formula import parse
 from tfglm.design.kinds import check_not_smooth
+from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
+from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.report.words import NO_WORDS, plain
 from tfglm.results import effects, joint, predict, unseen
 from tfglm.results.margins import margins
@@ -145,6 +147,42 @@ def test_theta_beside_smooth_terms_is_that_of_mgcv(name, formula, files, first_r
     assert np.all(np.abs(rows["linear_predictor"] - theirs["eta"]) <= 1e-6 * error)
     np.testing.assert_allclose(rows["linear_predictor_std_error"], error, rtol=1e-5)
     np.testing.assert_allclose([smooth["edf"] for smooth in summary["smooths"]], theirs["edf"], rtol=0, atol=1e-5)
+
+
+class Counting(LocalExecutor):
+    """Counts the passes."""
+
+    passes = 0
+
+    def sum(self, *arguments):
+        self.passes += 1
+        return super().sum(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "most"),
+    [
+        ("late ~ s(hour, k=12) + carrier", "binomial", 10),
+        ("bumps ~ s(hour, bs=ps, k=20) + carrier", "poisson", 10),
+        ("waits ~ s(hour) + carrier", "negative_binomial", 26),
+    ],
+)
+def test_smoothing_parameters_and_theta_need_few_passes(formula, family, most, files):
+    executor = Counting()
+    fit_files(files, formula, family, executor=executor)
+    assert executor.passes <= most
+
+
+def test_derivatives_by_theta_are_those_of_differences():
+    eta, y, step = np.linspace(-2, 3, 30), np.arange(30.0), 1e-4
+
+    def derivatives(log_theta: float) -> np.ndarray:
+        family = NegativeBinomial(np.exp(log_theta))
+        score = (family.loss(eta + step, y) - family.loss(eta - step, y)) / (2 * step)
+        return np.stack([score, family.observed(eta, y)])
+
+    expected = (derivatives(0.7 + step) - derivatives(0.7 - step)) / (2 * step)
+    np.testing.assert_allclose(NegativeBinomial(np.exp(0.7)).slopes_by_shape(eta, y), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_theta_without_a_finite_estimate_is_refused_beside_smooth_terms(files):

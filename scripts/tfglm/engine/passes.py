@@ -22,7 +22,16 @@ from tfglm.engine.blocks import AT_ONCE, Signature
 from tfglm.engine.classes import EvaluatedClasses, EvaluatedOrdered
 from tfglm.engine.evaluated import Evaluated, Values
 from tfglm.engine.leverage import TOO_NEAR
-from tfglm.engine.parts import derivative, equation_of, looked_up_parts, nesting, numbers_of, pairs, sum_layout
+from tfglm.engine.parts import (
+    derivative,
+    eliminated_part,
+    equation_of,
+    looked_up_parts,
+    nesting,
+    numbers_of,
+    pairs,
+    sum_layout,
+)
 from tfglm.engine.rectified import COUNTED, rectified
 from tfglm.engine.rows import LEFT_OUT, NOT_FINITE, cluster_key, positions_of, rows_of
 from tfglm.engine.sums import Sum, SumLayout, concatenated
@@ -173,6 +182,10 @@ class Passes:
       [clusters, ...], named by column as in `scores`
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
     - `jeffreys`: `part_s` and `part_k`, the derivative of log|I| / 2; the state has the inverse of I (engine.leverage)
+    - `curvature`: the sums of `gradient`, the blocks of `observed` (of `information`, if the link is canonical), and those of
+      `jeffreys` as `slope_part_s` and `slope_part_k`. `curvature_by_shape` also sums `score` and `information` of `shape`,
+      `half_weight`, half the derivative of log|I| by the logarithm of the shape, and `shape_part_s` and `shape_part_k`, the
+      derivative by it of `part_s` and `part_k`
     - `rectifier`, with a direction as the coefficients: the sums of `information` for the loss of `rectified`, and its
       counts
     - `shape`: the sums that the family names (`Family.shape_sums`), at the trial values in the state under SHAPE
@@ -260,6 +273,21 @@ class Passes:
     def expected(self) -> Pass:
         first, products = self.information.stages
         return Pass(self, "expected", [first, replace(products, values=lambda evaluated: evaluated.expected_weights)])
+
+    @cached_property
+    def curvature(self) -> Pass:
+        first, products = self.information.stages
+        of_slope = {f"slope_{name}": sum_ for name, sum_ in derivative(self.design, self.parts).items()}
+        slopes = Stage(self._layout(of_slope), self._firth_terms)
+        second = products if self.family.canonical else self.observed.stages[0]
+        return Pass(self, "curvature", [first, second, slopes])
+
+    @cached_property
+    def curvature_by_shape(self) -> Pass:
+        sums = {name: Sum(name) for name in ("score", "information", "half_weight")}
+        sums |= {f"shape_{name}": sum_ for name, sum_ in derivative(self.design, self.parts).items()}
+        stages = [*self.curvature.stages, Stage(self._layout(sums), self._slopes_by_shape)]
+        return Pass(self, "curvature_by_shape", stages)
 
     @cached_property
     def document(self) -> Document:
@@ -426,6 +454,13 @@ class Passes:
         eta = np.where(rows.kept, evaluated.eta, 0.0)
         values = self.family.shape_terms(eta, y, weight, evaluated.state[SHAPE])
         return {name: np.where(rows.kept, rows.frequency * value, 0.0) for name, value in values.items()}
+
+    def _slopes_by_shape(self, evaluated: Evaluated) -> Values:
+        rows = evaluated.rows
+        score, weight = self.family.slopes_by_shape(evaluated.eta, rows.y)
+        of_rows = {"residual": score, "half_weight": 0.5 * weight * evaluated.distance}
+        kept = {name: np.where(rows.kept, rows.weight * value, 0.0) for name, value in of_rows.items()}
+        return kept | self._shape_terms(evaluated)
 
     def _null_terms(self, evaluated: Evaluated) -> Values:
         return {"loss": evaluated.terms.loss, "residual": evaluated.terms.score, "weight": evaluated.terms.weight}

@@ -227,6 +227,11 @@ class Family(ABC):
         from their sums."""
         raise NotImplementedError(f"family {self.name} has no shape to estimate")
 
+    def slopes_by_shape(self, eta: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The derivatives by the logarithm of the shape of the first and of the second derivative of the loss by eta, [rows]
+        each."""
+        raise NotImplementedError(f"family {self.name} has no shape to estimate beside smooth terms")
+
     @property
     def separates(self) -> bool:
         """Whether coefficients can be infinite, because responses are at an end of the range."""

@@ -87,3 +87,10 @@ class NegativeBinomial(LinkedFamily):
         information = zeta(2.0, theta) - zeta(2.0, y + theta) - 1.0 / theta + 2.0 / total - (y + theta) / total**2
         values = (score, information, (y - mean) ** 2 - y, (y / mean - 1.0) ** 2)
         return {name: weight * value for name, value in zip(self.shape_sums, values, strict=True)}
+
+    def slopes_by_shape(self, eta: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The derivatives by log(theta) of the first and of the second derivative of the loss by eta, each [rows]."""
+        theta, mean = self._shape, np.exp(eta)
+        total = mean + theta
+        first = theta * mean * (mean - y) / total**2
+        return first, theta * mean * (2.0 * theta * mean + y * (mean - theta)) / total**3

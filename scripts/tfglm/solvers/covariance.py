@@ -440,6 +440,13 @@ def inverse_of(design: Design, fitted: Fitted) -> dict[str, np.ndarray]:
     )
 
 
+def inverse_of_factored(design: Design, factored: Factored) -> dict[str, np.ndarray]:
+    """The inverse of a factored matrix, in the same form."""
+    blocks = factored.blocks
+    places = blocks.dense, blocks.eliminated
+    return inverse_state(design, places, factored.schur_inverse(), factored.loadings, blocks.d)
+
+
 def inverse_state(
     design: Design,
     places: tuple[np.ndarray, np.ndarray],
@@ -458,11 +465,9 @@ def inverse_state(
 def slope_of_determinant(objective: Objective, coefficients: np.ndarray, factored: Factored) -> np.ndarray:
     """The derivative of log|A| / 2 by the coefficients, [p], where A is the information matrix at these coefficients, plus
     penalties. `factored` is A."""
-    design, blocks, workload = objective.design, factored.blocks, objective.workload
-    inverse = inverse_state(
-        design, (blocks.dense, blocks.eliminated), factored.schur_inverse(), factored.loadings, blocks.d
-    )
-    return gradient(design, workload.sum(objective.executor, "jeffreys", workload.state(coefficients) | inverse))
+    design, workload = objective.design, objective.workload
+    state = workload.state(coefficients) | inverse_of_factored(design, factored)
+    return gradient(design, workload.sum(objective.executor, "jeffreys", state))
 
 
 def refuse_leverage_of_one(design: Design, sums: Sums, counts: Sums) -> None:

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from tfglm.config import SolverConfig
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import together
@@ -66,6 +64,8 @@ def fit(
     held_out = rows_held_out(design, run.settings, held_out and origin.counted_alike(held_out, objective.counted))
     # 3. Begin at the null model, at the optimum of a sample, or at the result of an online solver.
     start = objective.begin(partial(online.solve, held_out=held_out) if run.settings.online_solver else None)
+    if estimated and estimated.near:
+        start = replace(start, near=estimated.near)
     # 4. Solve. If several terms separate rows together, solve again without these rows.
     solution = solve_across(start, partial(solve, held_out=held_out))
     fitted, has_errors = estimates(solution), solution.has_covariance and not solution.path
@@ -147,15 +147,9 @@ def solve(start: Solution, held_out: Workload | None) -> Solution:
 def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.Shape:
     """The estimate of the shape of the family. `without` names a term to leave out."""
     if workload.design.smooths:
-
-        def solve_at(theta: float, coefficients: np.ndarray) -> Solution:
-            rows = workload.with_design(workload.design.as_fitted({"theta": theta}))
-            start = objective_of(rows, run).begin()
-            return solve_across(replace(start, point=start.objective.at(coefficients)), smooth.solve)
-
         poisson = solve_across(objective_of(workload, run).begin(), smooth.solve)
         if poisson.smooths:
-            return shape.by_restricted_likelihood(poisson, solve_at)
+            return shape.by_restricted_likelihood(poisson, partial(smooth.with_theta, poisson))
     solve_again = partial(solve_across, solve=newton.solve)
     return shape.estimate(solve_again(objective_of(workload, run, without).begin()), solve_again)
 

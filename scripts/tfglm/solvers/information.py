@@ -87,11 +87,12 @@ NO_BLOCKS = Blocks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 0)), np.zero
 """The blocks of no coefficients."""
 
 
-def gradient(design: Design, sums: Sums) -> np.ndarray:
-    """The derivative of the loss by the coefficients, [p], from the sums of a gradient or information pass."""
+def gradient(design: Design, sums: Sums, of: str = "") -> np.ndarray:
+    """The derivative of the loss by the coefficients, [p], from the sums of a gradient or information pass; or `of` something
+    else that the names of the sums begin with."""
     derivative = np.zeros(design.size)
     for k, part in enumerate(design.parts):
-        derivative[part.where] = sums[f"part_{k}"]
+        derivative[part.where] = sums[f"{of}part_{k}"]
     return derivative
 
 

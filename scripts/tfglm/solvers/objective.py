@@ -445,7 +445,8 @@ class Solution:
       (`newton.stretch`).
     - `online` is the report of an online solver that ran first.
     - `smooths` is what fit.json says of smooth terms and random effects. The squares of the columns of `of_lambda` [smooths, p]
-      add up to the variances that the estimation of smoothing parameters adds.
+      add up to the variances that the estimation of smoothing parameters adds. Their search ended at `log_lambda` [lambdas].
+    - `near` is a solution with smooth terms, near which a start is known to be.
     - A path fills `path` with all its points, `chosen` with the number of the chosen point, and `cross_validation` if it has
       one.
     """
@@ -464,6 +465,8 @@ class Solution:
     online: Mapping | None = None
     smooths: Mapping[str, Any] = field(default_factory=dict)
     of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    log_lambda: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    near: "Solution | None" = None
     path: tuple[PathPoint, ...] = ()
     chosen: int | None = None
     cross_validation: CrossValidation | None = None

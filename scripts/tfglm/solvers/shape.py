@@ -8,8 +8,8 @@ expected information (Lawless, Canadian Journal of Statistics 15, 1987; MASS::gl
 3. Estimate the coefficients, given the shape, from the previous coefficients.
 4. End if the shape moves by less than a small share of its standard error (`Shape.precise`). Otherwise go to 2.
 
-Beside smooth terms theta minimises V, minus the logarithm of the restricted likelihood, with the smoothing parameters (as
-mgcv's nb). Differences of V between whole fits give its derivatives (`by_restricted_likelihood`).
+Beside smooth terms theta minimises V, minus the logarithm of the restricted likelihood, together with the smoothing parameters
+(solvers.smooth; as mgcv's nb).
 
 The reported fit then uses the shape as if it were known.
 """
@@ -24,6 +24,7 @@ from tfglm.engine.passes import SHAPE, Sums
 from tfglm.errors import UserError
 from tfglm.solvers.descent import Descent, halve_until
 from tfglm.solvers.objective import Solution
+from tfglm.solvers.smooth import LARGEST_THETA, WithTheta
 
 PRECISE = 1e-9
 """Largest movement of the shape in the last turn, in its standard errors."""
@@ -36,7 +37,8 @@ class Shape:
     """The estimate of a shape and its standard error, under the name of the shape in design and config.
 
     The next turn begins at `trial`. `precise` is the largest movement in the last turn, in standard errors. `dispersion` and
-    `log_likelihood` are set if the dispersion of the family is also estimated by maximum likelihood.
+    `log_likelihood` are set if the dispersion of the family is also estimated by maximum likelihood. A fit with this shape can
+    begin `near` a solution.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Shape:
     precise: float = PRECISE
     dispersion: float | None = None
     log_likelihood: float | None = None
+    near: Solution | None = None
 
 
 def estimate(first: Solution, solve: Callable[[Solution], Solution]) -> Shape:
@@ -92,9 +95,6 @@ def _sums(solution: Solution, shape: np.ndarray) -> Sums:
 
 MOST_STEPS_OF_THETA = 100
 
-LARGEST_THETA = 1e7
-"""From this theta on, the distribution is Poisson up to rounding errors."""
-
 
 def theta_by_moments(solution: Solution) -> np.ndarray:
     """The initial theta, [1], by moments from a Poisson regression (theta = infinity). Raises UserError if the response does not
@@ -125,54 +125,29 @@ def theta_given_means(solution: Solution, trial: np.ndarray) -> Shape:
     raise no_theta(solution)
 
 
-SHORT = 0.2
-"""The length of differences of V in standard errors of log(theta): of the fourth order, they are off by a share of 1e-8."""
-
-FIRST_ERROR = 0.1
-"""The standard error of log(theta) before it is known."""
-
-NEAR = 1e-3
-"""Length of the last step in standard errors. The step after it would be about its square."""
-
-
-def by_restricted_likelihood(poisson: Solution, solve: Callable[[float, np.ndarray], Solution]) -> Shape:
-    """Theta that minimises V of fits with smooth terms, by Newton's method on its logarithm.
+def by_restricted_likelihood(poisson: Solution, search: Callable[[float], WithTheta]) -> Shape:
+    """Theta that minimises V of fits with smooth terms.
 
     Parameters
     ----------
     poisson
         The fit with an infinite theta.
-    solve
-        The fit with a theta, from coefficients [p].
+    search
+        Finds theta from a first value.
 
     Raises
     ------
     UserError
-        If theta has no finite estimate, or if the steps do not settle.
+        If theta has no finite estimate, or if the search does not settle.
     """
-    theta = theta_given_means(poisson, theta_by_moments(poisson)).value
-    error, coefficients, design = FIRST_ERROR, poisson.point.coefficients, poisson.objective.design
-    for _ in range(MOST_TURNS):
-        fits = [solve(theta * float(np.exp(SHORT * error * place)), coefficients) for place in (0, 1, -1, 2, -2)]
-        at, one, back, two, far = (fit.smooths["reml"] for fit in fits)
-        slope = (8 * (one - back) - (two - far)) / 12 / (SHORT * error)
-        curvature = (16 * (one + back) - (two + far) - 30 * at) / 12 / (SHORT * error) ** 2
-        if not np.isfinite(slope + curvature):
-            break
-        if curvature > 0:
-            error = float(np.clip(curvature**-0.5, error / 10, 10 * error))
-            step = float(np.clip(-slope / curvature, -1.0, 1.0))
-        else:
-            step = -float(np.sign(slope))
-        coefficients, theta = fits[0].point.coefficients, theta * float(np.exp(step))
-        if theta > LARGEST_THETA:
-            raise no_theta(poisson)
-        poisson.objective.run.reporter.tell(f"theta {theta:.6g}, standard error {theta * error:.3g}")
-        if curvature > 0 and abs(step) <= NEAR * error:
-            return Shape("theta", theta, theta * curvature**-0.5, np.array([theta]))
-    raise UserError(
-        f"models.{design.model}.theta: its estimate did not settle in {MOST_TURNS} turns; give a number, such as {theta:.3g}"
-    )
+    found, design = search(float(theta_by_moments(poisson)[0])), poisson.objective.design
+    if found.theta > LARGEST_THETA:
+        raise no_theta(poisson)
+    if not found.is_settled:
+        raise UserError(
+            f"models.{design.model}.theta: its estimate did not settle; give a number, such as {found.theta:.3g}"
+        )
+    return Shape("theta", found.theta, found.std_error, np.array([found.theta]), near=found.solution)
 
 
 def no_theta(solution: Solution) -> UserError:

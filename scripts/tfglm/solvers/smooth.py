@@ -12,11 +12,13 @@ that are not 0, and m the number of coefficients without a penalty.
 Near b the loss is quadratic, and log|H + P| / 2 changes by t'(b - b0), with its derivative t. So V is a function of few matrices
 (`WorkingModel`). Newton's method minimises it over log lambda and log phi, without a pass over the rows.
 
-1. Find first lambdas at the null model, with t = 0. Take a few scoring steps at these, and repeat, until lambdas move little.
-2. Fit at the lambdas.
-3. Sum H and t, and find new lambdas. If none has moved, end: the derivative of V is exact here. Otherwise go to 2.
+1. Go to the minimum of F and V in the model of the last pass (`JointDescent`). The next pass sums the gradient, H and t there,
+   until nothing moves. The derivative of V is exact at the end.
+2. Fit at the lambdas, for the certificate.
+3. If 1 has not settled, sum H and t at the fit, find new lambdas, and go to 2 until none moves.
 
-In a linear regression the loss is quadratic and t = 0, so the first lambdas are the last.
+In a linear regression the loss is quadratic and t = 0, so the first lambdas are the last. An unknown theta of the negative
+binomial takes part in 1 like a smoothing parameter (`with_theta`).
 """
 
 from collections.abc import Callable
@@ -27,15 +29,17 @@ import numpy as np
 import scipy.linalg
 
 from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
+from tfglm.design.design import Design
 from tfglm.design.terms import Smooth
+from tfglm.engine.passes import SHAPE
 from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
 from tfglm.solvers import newton
-from tfglm.solvers.covariance import slope_of_determinant
+from tfglm.solvers.covariance import inverse_of_factored, slope_of_determinant
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
 from tfglm.solvers.fitted import EMPTY, Fitted
 from tfglm.solvers.fractional_rank import statistics
-from tfglm.solvers.information import Blocks, Factored, factor
+from tfglm.solvers.information import Blocks, Factored, assemble, factor, gradient
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Objective, Point, Solution
 from tfglm.solvers.plain import PlainObjective
@@ -44,11 +48,24 @@ from tfglm.solvers.run import Reporter
 
 MOST_TURNS = 50
 
-COARSE = 0.1
-"""Movement of log lambda and log phi below which the turns with t = 0 end."""
+MOST_JOINT, MOST_WITH_THETA = 20, 40
+"""The largest number of steps of b and of the smoothing parameters together; and with theta."""
+
+COARSE = 1.0
+"""Movement of log lambda and log phi from which on passes sum t. Before, t = 0."""
+
+LONGEST_FAR, CLOSE_THETA = 2.0, 0.1
+"""The largest movement of log lambda while t = 0, but for the first, and after a larger movement of log theta than this. Far from
+the minimum lambda would often run to infinity."""
+
+SHORT = 1e-12
+"""lambda^2 of the next step below which such steps can end."""
 
 ROUGH, ROUGH_STEPS = 1.0, 12
-"""lambda^2 at which the scoring steps of such a turn end, and their largest number."""
+"""lambda^2 below which passes sum t, too, and at which scoring steps in between end; their largest number."""
+
+LARGEST_THETA = 1e7
+"""From this theta on, the distribution is Poisson up to rounding errors."""
 
 SHOWN = 5
 """Lambdas that a message names."""
@@ -58,6 +75,9 @@ SETTLED = 1e-7
 
 MOST_STEPS, LONGEST = 200, 5.0
 """The largest number of Newton steps in a turn, and the longest step of log lambda, as in mgcv."""
+
+LONGEST_OF_THETA = 1.0
+"""The largest change of log theta in a turn."""
 
 STEP = 1e-4
 """The step of log lambda between first derivatives of V, whose difference gives second ones."""
@@ -104,7 +124,8 @@ class SmoothObjective(PlainObjective):
 
 @dataclass(frozen=True)
 class Parameters:
-    """log lambda [smooths], and log phi, 0 for a family that knows its dispersion."""
+    """log lambda [smooths], and log phi, 0 for a family that knows its dispersion. While theta is unknown, log theta takes the
+    place of log phi."""
 
     log_lambda: np.ndarray
     log_phi: float
@@ -156,6 +177,11 @@ class Penalties:
         ranks = np.count_nonzero(weights[:, ~shared], axis=1)
         return cls(tuple(smooths), weights, ranks, shared, lowest, highest, first)
 
+    def begin(self, near: Solution | None) -> Parameters:
+        """Where a search begins: at the log lambdas of a solution with as many, or at the first."""
+        known = near.log_lambda if near and len(near.log_lambda) == len(self.first) else self.first
+        return Parameters(np.clip(known, self.lowest, self.highest), 0.0)
+
     @property
     def size(self) -> int:
         """The number of coefficients with a penalty."""
@@ -192,21 +218,15 @@ def solve(start: Solution) -> Solution:
     penalties = Penalties.of(objective, point.information)
     if not len(penalties.smooths):
         return newton.solve(start)
-    turns = Turns(penalties, objective.run.reporter)
-    turns.take(WorkingModel.near(objective, point, penalties))  # 1.
-    while not objective.family.quadratic and turns.moved > COARSE:
-        objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
-        df_residual = max(float(objective.counts["rows"]) - turns.model.null_size, 1.0)
-        scoring = FisherScoring(objective, point, df_residual, ROUGH_STEPS, ROUGH, is_exact=False)
-        scoring.run()
-        point = scoring.point if scoring.point.blocks else objective.at(scoring.point.coefficients)
-        turns.take(WorkingModel.near(objective, point, penalties))
-    solution, iterations = replace(start, point=point), 0
+    turns = Turns(penalties, objective.run.reporter, penalties.begin(start.near))
+    joint = JointDescent(objective, point, turns, start.near)
+    joint.run()  # 1.
+    solution, iterations = replace(start, point=joint.expected()), joint.iteration
     while True:
         objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
         solution = newton.solve(replace(start, objective=objective, point=solution.point))  # 2.
         iterations += solution.iterations
-        if objective.family.quadratic or not solution.converged:
+        if joint.is_settled or not solution.converged:
             break
         fresh = solution.information.blocks.penalised(-objective.ridge)
         solution = replace(solution, point=replace(solution.point, blocks=fresh))
@@ -222,7 +242,44 @@ def solve(start: Solution) -> Solution:
     covariance = covariance_of(at_end.hessian, which)
     moved = root_of(covariance)[:, : len(at_end.moved)] @ at_end.moved
     facts = report(solution, penalties, turns.parameters, turns.model, covariance)
-    return replace(solution, iterations=iterations, smooths=facts | corrected(solution, moved), of_lambda=moved)
+    return replace(
+        solution,
+        iterations=iterations,
+        smooths=facts | corrected(solution, moved),
+        of_lambda=moved,
+        log_lambda=turns.parameters.log_lambda,
+    )
+
+
+class WithTheta(NamedTuple):
+    """Theta of the negative binomial and its standard error, and the fit at it, where a search with this theta begins. The
+    search `is_settled` if it has found the minimum of V."""
+
+    theta: float
+    std_error: float
+    solution: Solution
+    is_settled: bool
+
+
+def with_theta(poisson: Solution, theta: float) -> WithTheta:
+    """The theta that minimises V with the smoothing parameters, from a first value and from the fit with an infinite theta."""
+    asked = poisson.objective.design
+    workload = poisson.objective.workload.with_design(asked.as_fitted({"theta": theta}))
+    objective = replace(poisson.objective, workload=workload)
+    point = objective.at(poisson.point.coefficients)
+    penalties = Penalties.of(objective, point.information)
+    first = replace(penalties.begin(poisson), log_phi=float(np.log(theta)))
+    turns = Turns(penalties, objective.run.reporter, first)
+    information = factor(point.information.penalised(penalties.ridge(first.log_lambda)))
+    joint = JointDescent(objective, point, turns, replace(poisson, information=information), of_theta=asked)
+    joint.run()
+    error = np.nan
+    if joint.is_settled:
+        hessian = turns.model.derivatives(turns.parameters).hessian
+        error = float(np.sqrt(covariance_of(hessian, varies(penalties, turns.parameters))[-1, -1]))
+    theta = float(np.exp(turns.parameters.log_phi))
+    end = Solution(joint.objective, joint.point, joint.factored, log_lambda=turns.parameters.log_lambda)
+    return WithTheta(theta, theta * error, end, joint.is_settled)
 
 
 class Turns:
@@ -230,13 +287,14 @@ class Turns:
 
     model: "WorkingModel"
 
-    def __init__(self, penalties: Penalties, reporter: Reporter):
+    def __init__(self, penalties: Penalties, reporter: Reporter, first: Parameters):
         self.penalties, self.reporter, self.number = penalties, reporter, 0
-        self.parameters, self.moved = Parameters(penalties.first, 0.0), np.inf
+        self.parameters, self.moved = first, np.inf
 
-    def take(self, model: "WorkingModel") -> None:
-        """Minimise V of a model. Raises UserError after MOST_TURNS."""
-        search = RemlDescent(model, self.parameters)
+    def take(self, model: "WorkingModel", longest: float = np.inf) -> None:
+        """Minimise V of a model, with log lambda no further than `longest` from its value before. Raises UserError after
+        MOST_TURNS."""
+        search = RemlDescent(model, self.parameters, longest)
         search.run()
         self.moved = float(np.abs(search.parameters.vector - self.parameters.vector).max())
         self.model, self.parameters, self.number = model, search.parameters, self.number + 1
@@ -262,13 +320,23 @@ def refuse_single_rows(objective: Objective) -> None:
             )
 
 
+class ThetaTerms(NamedTuple):
+    """How V near a fit depends on log theta, which is `at` there: -l + log|H + P| / 2 by `slope` and `curvature`, and the
+    gradient of the loss by `of_gradient` [p]."""
+
+    at: float
+    slope: float
+    curvature: float
+    of_gradient: np.ndarray
+
+
 @dataclass(frozen=True)
 class WorkingModel:
     """V near a fit, as a function of `Parameters`.
 
     `name` is the model's. `blocks` is H without penalties, `right` [p] is H b0 less the gradient of the loss, and
     `constant` is the loss at b = 0 in the quadratic approximation. `slope` [p] is t. `dispersed` gives the part of the
-    likelihood that depends on log phi alone; None if phi is 1. `null_size` is m.
+    likelihood that depends on log phi alone; None if phi is 1. `null_size` is m. `theta` is None unless theta is unknown.
     """
 
     name: str
@@ -279,6 +347,7 @@ class WorkingModel:
     slope: np.ndarray
     dispersed: Callable[[float], Dispersed] | None
     null_size: int
+    theta: ThetaTerms | None = None
 
     @classmethod
     def near(
@@ -316,24 +385,37 @@ class WorkingModel:
     def penalised(self, log_lambda: np.ndarray) -> Factored:
         return factor(self.blocks.penalised(self.penalties.ridge(log_lambda)))
 
+    def beyond(self, parameters: Parameters) -> float:
+        """By how much log theta is larger than where the rows were summed; 0 if theta is known."""
+        return parameters.log_phi - self.theta.at if self.theta else 0.0
+
+    def right_at(self, parameters: Parameters) -> np.ndarray:
+        """`right` for the theta of these parameters."""
+        return self.right - self.beyond(parameters) * self.theta.of_gradient if self.theta else self.right
+
     def value(self, parameters: Parameters) -> float:
-        """V less what depends on neither lambda nor phi; infinite where H + P is not positive definite."""
+        """V less what depends on none of the parameters; infinite where H + P is not positive definite."""
         try:
             factored = self.penalised(parameters.log_lambda)
         except scipy.linalg.LinAlgError:
             return np.inf
-        b = factored.solve(self.right)
-        value = (self.constant - 0.5 * float(self.right @ b)) / np.exp(parameters.log_phi) + float(self.slope @ b)
+        phi, right = np.exp(parameters.log_phi) if self.dispersed else 1.0, self.right_at(parameters)
+        b = factored.solve(right)
+        value = (self.constant - 0.5 * float(right @ b)) / phi + float(self.slope @ b)
         value += 0.5 * factored.log_determinant() - 0.5 * self.penalties.determinant(parameters.log_lambda)
         if self.dispersed:
             value += self.dispersed(parameters.log_phi).value - 0.5 * self.null_size * parameters.log_phi
+        if self.theta:
+            beyond = self.beyond(parameters)
+            value += self.theta.slope * beyond + 0.5 * self.theta.curvature * beyond**2
         return value
 
     def derivatives(self, parameters: Parameters) -> "Derivatives":
-        """The first and second derivatives of V by log lambda and log phi."""
-        factored, phi = self.penalised(parameters.log_lambda), np.exp(parameters.log_phi)
+        """The first and second derivatives of V by log lambda, and by log phi or log theta."""
+        factored, right = self.penalised(parameters.log_lambda), self.right_at(parameters)
+        phi = np.exp(parameters.log_phi) if self.dispersed else 1.0
         weights = np.exp(parameters.log_lambda)[:, None] * self.penalties.weights
-        b = factored.solve(self.right)
+        b = factored.solve(right)
         pulled = weights * b  # lambda_j S_j b
         moved = -np.array([factored.solve(each) for each in pulled])  # the derivatives of b by log lambda_j
         squares = pulled @ b / phi
@@ -351,21 +433,159 @@ class WorkingModel:
         whole[:size, :size], whole[size, size] = hessian, np.inf  # a phi that is known does not vary
         slope_of_phi = 0.0
         if self.dispersed:
-            scaled, of_phi = (self.constant - 0.5 * float(self.right @ b)) / phi, self.dispersed(parameters.log_phi)
+            scaled, of_phi = (self.constant - 0.5 * float(right @ b)) / phi, self.dispersed(parameters.log_phi)
             slope_of_phi = of_phi.slope - scaled - 0.5 * self.null_size
             whole[:size, size] = whole[size, :size] = -0.5 * squares
             whole[size, size] = scaled + of_phi.curvature
+        if self.theta:
+            theta, back = self.theta, factored.solve(self.theta.of_gradient)  # b moves by -back
+            slope_of_phi = theta.slope + theta.curvature * self.beyond(parameters)
+            slope_of_phi += float(theta.of_gradient @ b - self.slope @ back)
+            whole[:size, size] = whole[size, :size] = moved @ theta.of_gradient + to_slope @ back
+            whole[size, size] = theta.curvature - float(theta.of_gradient @ back)
         return Derivatives(np.append(gradient, slope_of_phi), whole, slopes - traces, moved)
 
 
 class Derivatives(NamedTuple):
-    """The gradient and the second derivatives of V by log lambda and log phi, the effective degrees of freedom of the penalised
-    coefficients of each term, and the derivatives of b by log lambda, [smooths, p]."""
+    """The gradient and the second derivatives of V by log lambda, and by log phi or log theta; the effective degrees of freedom
+    of the penalised coefficients of each term, and the derivatives of b by log lambda, [smooths, p]."""
 
     gradient: np.ndarray
     hessian: np.ndarray
     effective: np.ndarray
     moved: np.ndarray
+
+
+class JointDescent(Descent):
+    """Steps of b and of the smoothing parameters together. Each needs one pass over the rows.
+
+    1. `turns` minimises V in the `model` of the last pass. The step goes to the b of that minimum.
+    3. End if neither the parameters nor b move (`is_settled`); then the parameters before count, at which b was found. In a
+       linear regression the first step ends the search.
+    4. The next pass sums F, H and t there, t with the matrix of the pass before. If F has risen, scoring steps take its place
+       (`newton.FisherScoring`), since they have every remedy.
+
+    With the expected information t is 0. Passes sum the second derivative of the loss and t once the parameters or b move
+    little (`is_near`), or from the beginning if there is a solution `near`. Log lambda moves freely only then (`is_free`). With
+    `of_theta`, the design with an unknown theta, log theta is one of the parameters. `factored` is H + P of the last model.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        point: Point,
+        turns: Turns,
+        near: Solution | None = None,
+        of_theta: Design | None = None,
+    ):
+        self.turns, self.of_theta, self.is_settled = turns, of_theta, False
+        self.most = min(MOST_WITH_THETA if of_theta else MOST_JOINT, objective.run.max_iterations)
+        self.df_residual = float(objective.counts["rows"]) - np.count_nonzero(objective.free) + turns.penalties.size
+        self.objective, self.point = self._objective(objective, turns.parameters), point
+        self.model = WorkingModel.near(objective, point, turns.penalties)
+        self.lambda_squared, self.is_near, self.is_free = np.inf, near is not None, of_theta is None
+        if near:
+            self.factored = near.information
+            self.point, self.model = self._summed(near.point.coefficients)
+
+    def _objective(self, objective: Objective, parameters: Parameters) -> Objective:
+        """The objective at these parameters."""
+        if self.of_theta:
+            design = self.of_theta.as_fitted({"theta": float(np.exp(parameters.log_phi))})
+            objective = replace(objective, workload=objective.workload.with_design(design))
+        return replace(objective, ridge=self.turns.penalties.ridge(parameters.log_lambda))
+
+    def _summed(self, coefficients: np.ndarray) -> tuple[Point, WorkingModel]:
+        """The point at some coefficients [p], and the model there, by a pass for H and t."""
+        objective, design, of_theta = self.objective, self.objective.design, self.of_theta is not None
+        log_theta = self.turns.parameters.log_phi
+        state = objective.workload.state(coefficients) | inverse_of_factored(design, self.factored)
+        if of_theta:
+            state |= {SHAPE: np.exp([log_theta])}
+        sums = objective.workload.sum(objective.executor, "curvature_by_shape" if of_theta else "curvature", state)
+        blocks = assemble(design, sums, objective.free)
+        expected = blocks if objective.family.canonical else None
+        point = Point(coefficients, float(sums["loss"]), gradient(design, sums), float(sums["pearson"]), expected)
+        slope = np.where(objective.free, gradient(design, sums, "slope_"), 0.0)
+        model = WorkingModel.near(objective, point, self.turns.penalties, blocks, slope)
+        if of_theta:
+            theta, of_gradient = np.exp(log_theta), np.where(objective.free, gradient(design, sums, "shape_"), 0.0)
+            score, information = float(sums["score"]), float(sums["information"])
+            # The model measures from b = 0, where the change of theta has the constant below.
+            at_zero = float(sums["half_weight"]) - theta * score - float(of_gradient @ coefficients)
+            terms = ThetaTerms(log_theta, at_zero, theta**2 * information - theta * score, of_gradient)
+            model = replace(model, theta=terms)
+        return point, model
+
+    def expected(self) -> Point:
+        """The point with the expected information."""
+        return self.point if self.point.blocks else self.objective.at(self.point.coefficients)
+
+    def measure(self) -> None:
+        self.before, self.lambda_squared = self.turns.parameters, np.nan
+        try:
+            self._turn()
+        except scipy.linalg.LinAlgError:
+            if not self.point.blocks:
+                # The second derivative of the loss is not positive definite here. The expected information is.
+                self.point = self.expected()
+                self.model = WorkingModel.near(self.objective, self.point, self.turns.penalties)
+                self.measure()
+
+    def _turn(self) -> None:
+        turns = self.turns
+        turns.take(self.model, np.inf if self.is_free else LONGEST_FAR)
+        self.objective = self._objective(self.objective, turns.parameters)
+        self.factored = self.model.penalised(turns.parameters.log_lambda)
+        self.step = self.factored.solve(self.model.right_at(turns.parameters)) - self.point.coefficients
+        square = float(self.step @ self.factored.blocks.times(self.step))
+        dispersion = self.objective.dispersion(self.point, max(self.df_residual, 1.0))
+        self.lambda_squared = square / dispersion if dispersion > 0 else np.nan
+        if self.of_theta:
+            self.is_free = abs(turns.parameters.log_phi - self.before.log_phi) <= CLOSE_THETA
+        else:
+            self.is_free = self.is_near = turns.moved <= COARSE or self.lambda_squared <= ROUGH
+
+    def has_ended(self) -> bool:
+        turns, family = self.turns, self.objective.family
+        if family.quadratic or np.isnan(self.lambda_squared):
+            self.is_settled = family.quadratic
+            return True
+        value, reporter = self.objective.value(self.point), self.objective.run.reporter
+        reporter.live(f"iteration {self.iteration}: loss {value:.10g}, lambda^2 {self.lambda_squared:.3g}")
+        reporter.record(self.iteration, {"newton/loss": value, "newton/lambda squared": self.lambda_squared})
+        if self.of_theta and not self.model.theta:
+            return self.iteration == self.most
+        self.is_settled = turns.moved <= SETTLED and self.lambda_squared <= SHORT
+        if self.is_settled:
+            turns.parameters = self.before
+            self.objective = self._objective(self.objective, self.before)
+        is_poisson = self.of_theta is not None and turns.parameters.log_phi > np.log(LARGEST_THETA)
+        return self.is_settled or is_poisson or self.iteration == self.most
+
+    def go(self) -> bool:
+        point, model = self._at(self.point.coefficients + self.step)
+        if not self._is_lower(point):
+            self.objective.run.reporter.live(f"  the loss rose to {self.objective.value(point):.10g}: scoring steps")
+            scoring = FisherScoring(
+                self.objective, self.expected(), max(self.df_residual, 1.0), ROUGH_STEPS, ROUGH, is_exact=False
+            )
+            scoring.run()
+            point, model = self._at(scoring.point.coefficients)
+        self.point, self.model = point, model
+        return True
+
+    def _at(self, coefficients: np.ndarray) -> tuple[Point, WorkingModel]:
+        if self.is_near:
+            return self._summed(coefficients)
+        point = self.objective.at(coefficients)
+        return point, WorkingModel.near(self.objective, point, self.turns.penalties)
+
+    def _is_lower(self, point: Point) -> bool:
+        """Whether the step has lowered F. The F of two thetas cannot be compared, so the gradient has to be finite then."""
+        if self.of_theta:
+            return bool(np.isfinite(point.loss) and np.all(np.isfinite(point.gradient)))
+        return is_no_higher(self.objective.value(point), self.objective.value(self.point))
 
 
 def curvature(
@@ -397,9 +617,10 @@ class RemlDescent(Descent):
 
     most = MOST_STEPS
 
-    def __init__(self, model: WorkingModel, parameters: Parameters):
+    def __init__(self, model: WorkingModel, parameters: Parameters, longest: float = np.inf):
         self.model, self.parameters = model, parameters
-        self.lowest, self.highest = model.penalties.lowest, model.penalties.highest
+        self.lowest = np.maximum(model.penalties.lowest, parameters.log_lambda - longest)
+        self.highest = np.minimum(model.penalties.highest, parameters.log_lambda + longest)
         if model.dispersed:
             self.parameters = replace(parameters, log_phi=first_phi(model, parameters))
 
@@ -418,7 +639,7 @@ class RemlDescent(Descent):
             | ((log_lambda >= self.highest) & ((gradient[:size] < 0) | self.flat(derivatives)))
             | ((log_lambda <= self.lowest) & (gradient[:size] > 0))
         )
-        free = np.append(~at_limit, self.model.dispersed is not None)
+        free = np.append(~at_limit, self.model.dispersed is not None or self.model.theta is not None)
         self.step = np.zeros(size + 1)
         if free.any():
             values, vectors = np.linalg.eigh(derivatives.hessian[np.ix_(free, free)])
@@ -438,11 +659,14 @@ class RemlDescent(Descent):
         return bool(np.abs(self.step).max() <= PRECISE) or self.iteration == self.most
 
     def go(self) -> bool:
-        before = self.model.value(self.parameters)
+        before, theta = self.model.value(self.parameters), self.model.theta
 
         def after(length: float) -> Parameters:
             moved = self.parameters.vector + length * self.step
-            return Parameters(np.clip(moved[:-1], self.lowest, self.highest), float(moved[-1]))
+            last = (
+                moved[-1] if not theta else np.clip(moved[-1], theta.at - LONGEST_OF_THETA, theta.at + LONGEST_OF_THETA)
+            )
+            return Parameters(np.clip(moved[:-1], self.lowest, self.highest), float(last))
 
         trial = halve_until(lambda tried: is_no_higher(self.model.value(tried), before), after)
         if trial is None:
