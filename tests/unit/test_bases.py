@@ -13,8 +13,11 @@ from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import leverage, passes
 from tfglm.engine.workload import Workload
 
-FORMULA = "y ~ z + s(hour, k=6) + s(wide, k=5) + te(knots, miles, k=3) + te(far, feet, k=[4, 3]) + (1 | g) + C(day)"
-SUMS = ("gradient", "information", "magnitudes", "squares", "jeffreys", "hc3")
+FORMULA = (
+    "y ~ z + s(hour, k=6) + s(wide, k=5) + te(knots, miles, k=3) + te(far, feet, k=[4, 3]) + (1 | g) + C(day)"
+    " + place + s(minute, k=4, by=place) + s(second, k=3, by=place)"
+)
+SUMS = ("gradient", "information", "magnitudes", "squares", "jeffreys", "hc3", "curvature")
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +34,9 @@ def rows(tmp_path_factory):
             "z": random.normal(size=number).round(2),
             "g": random.integers(0, 70, number),
             "day": random.integers(0, 5, number),
+            "minute": random.integers(0, 60, number) / 1.0,
+            "second": random.integers(0, 12, number) / 1.0,
+            "place": random.choice(["north", "south", "west"], number),
             "y": random.integers(0, 2, number),
         }
     )
@@ -82,6 +88,12 @@ def test_sums_by_code_are_those_of_the_numbers(rows, monkeypatch):
         assert found.keys() == expected.keys() and len(found) > 1000
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-11, atol=1e-9, err_msg=name)
+        alone = ("gradient: ", ""), ("information: ", ""), ("jeffreys: ", "slope_")
+        for name, value in found.items():
+            for start, slope in alone:
+                if name.startswith(start):
+                    of_both = found[f"curvature: {slope}{name.removeprefix(start)}"]
+                    assert of_both.tobytes() == value.tobytes(), name
 
 
 def test_a_portion_of_the_sums_has_the_same_bits(rows):

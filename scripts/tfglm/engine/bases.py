@@ -4,7 +4,7 @@ The columns of s(x) are numbers that depend on x alone, and x has few distinct v
 and C of another, is B' S C over distinct values, where S has the sums of weights by pair of codes: one addition for each row
 instead of one for each row and pair of columns. With B the linear predictor is a look-up (Wood, Li, Shaddick and Augustin, JASA
 112, 2017; Li and Wood, Statistics and Computing 30, 2020). No value is rounded. If a column has no codes, or S would be large,
-products of whole matrices take the place of S.
+products of whole matrices take the place of S. The columns of s(x, by=g) are summed in the same way in each level of g.
 """
 
 import math
@@ -26,6 +26,9 @@ SMOOTH = ("s", "te")
 MOST_JOINT = 2**12
 """The largest number of combinations of codes of several columns that get a table."""
 
+MOST_BY = 2**16
+"""The largest number of codes times groups of the columns of s(x, by=g) that get a table."""
+
 MOST_PAIRS = 8
 """The largest number of pairs of codes, as a multiple of rows, whose sums are kept."""
 
@@ -38,33 +41,45 @@ CHUNK = 4096
 @dataclass(frozen=True, eq=False)
 class Basis:
     """The columns of a smooth term: the multipliers from `first` on, and the coefficients of each, `places` [columns]. They are
-    functions of the codes of the `columns` (name and size); of numbers without codes, or with too many, if there are none."""
+    functions of the codes of the `columns` (name and size); of numbers without codes, or with too many, if there are none.
+
+    The columns of s(x, by=g) have coefficients for each of the `groups` of the grouping with this number. Then `places` are those
+    of the first group, and the columns have codes."""
 
     first: int
     multipliers: tuple[Multiplier, ...]
     places: np.ndarray
     columns: tuple[tuple[str, int], ...]
+    grouping: int = -1
+    groups: int = 1
 
     @property
     def width(self) -> int:
         return len(self.multipliers)
+
+    def in_groups(self, places: np.ndarray) -> np.ndarray:
+        """The places [columns] in the first group as those in all groups, [groups, columns]; unchanged without groups."""
+        return places if self.grouping < 0 else places + np.arange(self.groups)[:, None]
 
     def of(self, rows: Rows, numbers: np.ndarray) -> "BasisColumns":
         """The columns for some rows; `numbers` [multipliers, rows] are needed without codes."""
         if not self.columns:
             return BasisColumns(self, numbers=numbers[self.first : self.first + self.width])
         codes, table = rows.tabled(self.columns, self.multipliers)
+        group = rows.groups[self.grouping] if self.grouping >= 0 else NONE
         # Codes beyond the largest take no time.
-        return BasisColumns(self, codes=codes, table=table[: int(codes.max(initial=0)) + 1])
+        return BasisColumns(self, codes=codes, table=table[: int(codes.max(initial=0)) + 1], group=group)
 
 
 class BasisColumns(NamedTuple):
-    """The columns of a basis for some rows: `table` [codes, columns] at `codes` [rows], or `numbers` [columns, rows]."""
+    """The columns of a basis for some rows: `table` [codes, columns] at `codes` [rows], or `numbers` [columns, rows]. A basis
+    with groups also has the `group` [rows]."""
 
     basis: Basis
     codes: np.ndarray = NONE
     table: np.ndarray = NONE
     numbers: np.ndarray = NONE
+    group: np.ndarray = NONE
 
     def changed(self, function: Callable[[np.ndarray], np.ndarray]) -> "BasisColumns":
         """The same rows with a function of each number."""
@@ -73,7 +88,11 @@ class BasisColumns(NamedTuple):
         return self._replace(table=function(self.table))
 
     def add_along(self, eta: np.ndarray, coefficients: np.ndarray) -> None:
-        """Add the columns times their coefficients [columns] to eta [rows]."""
+        """Add the columns times their coefficients to eta [rows]: [columns], or [groups, columns] of a basis with groups."""
+        if self.basis.grouping >= 0:
+            of_codes = np.ascontiguousarray(coefficients @ self.table.T)
+            kernels.add_looked_up_pairs(eta, of_codes.reshape(-1), self.group, self.codes, len(self.table))
+            return
         if self.basis.columns:
             kernels.add_looked_up(eta, self.table @ coefficients, self.codes)
             return
@@ -93,9 +112,27 @@ class BasisColumns(NamedTuple):
         sums = np.zeros((size, self.basis.width))
         if not self.basis.columns:
             kernels.add_numbers_by_group(sums, group, self.numbers, value)
+        elif size * len(self.table) <= len(value):
+            by_code = np.zeros((size, len(self.table)))
+            kernels.add_by_codes(by_code.reshape(-1), group, self.codes, len(self.table), value)
+            return by_code @ self.table
         else:
             kernels.add_table_by_group(sums, group, self.codes, self.table, value)
         return sums
+
+    def products_by_group(self, other: "BasisColumns", value: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
+        """The sums of `value` [rows] times each pair of columns of this and of the other basis, by group [rows], of which there
+        are `size`, [size, columns, columns]."""
+        if self.basis.columns and size * len(self.table) <= MOST_PAIRS * len(value):
+            if self.basis is other.basis:
+                by_code = np.zeros((size, len(self.table)))
+                kernels.add_by_codes(by_code.reshape(-1), group, self.codes, len(self.table), value)
+                return np.stack([self.table.T @ (each[:, None] * self.table) for each in by_code])
+            joint, count = joint_groups((group, self.codes), (size, len(self.table)))
+            of_codes = other.sums_by_group(value, joint, count).reshape(size, len(self.table), -1)
+            return np.stack([self.table.T @ each for each in of_codes])
+        each = (self.table[self.codes, k] if self.basis.columns else self.numbers[k] for k in range(self.basis.width))
+        return np.stack([other.sums_by_group(value * number, group, size) for number in each], axis=1)
 
     def products(self, other: "BasisColumns", value: np.ndarray) -> np.ndarray:
         """The sums of `value` [rows] times each pair of columns of this and of the other basis, [columns, columns]."""
@@ -142,8 +179,28 @@ class BasisColumns(NamedTuple):
                 mine = self.numbers[:, chunk] if not self.basis.columns else self.table[self.codes[chunk]].T
                 forms[chunk] += np.einsum("ij,ij->j", matrix.T @ mine, other.numbers[:, chunk])
 
+    def add_form_by_group(self, forms: np.ndarray, other: "BasisColumns", matrices: np.ndarray) -> None:
+        """As `add_form`, with a matrix for each group of this basis, [groups, columns, columns]. The other basis has the same
+        groups, or none."""
+        if self.basis is other.basis:
+            of_codes = np.stack([np.einsum("ij,ij->i", self.table @ each, self.table) for each in matrices])
+            kernels.add_looked_up_pairs(forms, of_codes.reshape(-1), self.group, self.codes, len(self.table))
+            return
+        joint, _ = joint_groups((self.group, self.codes), (len(matrices), len(self.table)))
+        left = np.concatenate([self.table @ each for each in matrices])
+        if other.basis.columns:
+            kernels.add_dot(forms, joint, left, other.codes, other.table)
+            return
+        for first in range(0, len(forms), CHUNK):
+            chunk = slice(first, first + CHUNK)
+            forms[chunk] += np.einsum("ij,ji->i", left[joint[chunk]], other.numbers[:, chunk])
+
     def add_form_with_group(self, forms: np.ndarray, group: np.ndarray, matrix: np.ndarray) -> None:
-        """Add to forms [rows] the columns times the row of `matrix` [groups, columns] of each group [rows]."""
+        """Add to forms [rows] the columns times the row of `matrix` [groups, columns] of each group [rows]. For a basis with
+        groups of its own it is [groups, groups of the basis, columns]."""
+        if self.basis.grouping >= 0:
+            group, _ = joint_groups((group, self.group), matrix.shape[:2])
+            matrix = matrix.reshape(-1, self.basis.width)
         if self.basis.columns:
             kernels.add_dot(forms, group, np.ascontiguousarray(matrix), self.codes, self.table)
             return
@@ -152,22 +209,38 @@ class BasisColumns(NamedTuple):
             forms[chunk] += np.einsum("ji,ij->j", matrix[group[chunk]], self.numbers[:, chunk])
 
 
-def bases_of(design: Design, signature: Signature, multipliers: Sequence[Multiplier], parts: np.ndarray) -> list[Basis]:
-    """The bases of a design: adjacent multipliers of the same smooth term, each of which has one coefficient. `multipliers` and
-    `parts` as `parts.looked_up_parts` has them."""
+def joint_groups(groups: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndarray, int]:
+    """The combination of the groups of some groupings, each [rows], and how many there are. The last changes first."""
+    joint, count = groups[0], sizes[0]
+    for group, size in zip(groups[1:], sizes[1:], strict=True):
+        joint, count = joint.astype(np.uint32) * np.uint32(size) + group, count * size
+    return joint, count
+
+
+def bases_of(
+    design: Design,
+    signature: Signature,
+    multipliers: Sequence[Multiplier],
+    parts: np.ndarray,
+    eliminated: int | None = None,
+) -> list[Basis]:
+    """The bases of a design: adjacent multipliers of the same smooth term. `multipliers` and `parts` as `parts.looked_up_parts`
+    has them. Each part has one coefficient, or one for each level of the same factor. The `eliminated` part belongs to no
+    basis."""
     if design.equations:
         return []
     users = np.bincount(parts[parts[:, 2] >= 0, 2], minlength=len(multipliers))
-    terms: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+    terms: dict[tuple[int, tuple[str, ...], int], list[int]] = {}
+    excluded = None if eliminated is None else id(design.parts[eliminated].term)
     for part, (_, grouping, which) in zip(design.parts, parts, strict=True):
         names = tuple(name for name, _ in part.multiplier)
-        is_alone = names and grouping < 0 and users[which] == 1
+        is_alone = names and id(part.term) != excluded and users[which] == 1
         if is_alone and all(design.numeric_by_name[name].function in SMOOTH for name in names):
-            terms.setdefault((id(part.term), names), []).append(int(which))
+            terms.setdefault((id(part.term), names, int(grouping)), []).append(int(which))
     sizes = {column.column: column.table_size for column in signature.inputs if column.coded}
     start = {int(which): int(place) for place, _, which in parts if which >= 0}
-    bases = []
-    for (_, names), of_term in terms.items():
+    bases: list[Basis] = []
+    for (_, names, grouping), of_term in terms.items():
         first, last = of_term[0], of_term[-1] + 1
         if of_term != list(range(first, last)):
             continue
@@ -175,9 +248,14 @@ def bases_of(design: Design, signature: Signature, multipliers: Sequence[Multipl
         tabled = all(column in sizes for column in columns) and (
             len(columns) == 1 or math.prod(sizes[column] for column in columns) <= MOST_JOINT
         )
+        groups = design.levels_of(design.groupings[grouping]) if grouping >= 0 else 1
+        if grouping >= 0:
+            of_another = any(basis.grouping not in (-1, grouping) for basis in bases)
+            if of_another or not tabled or groups * math.prod(sizes[column] for column in columns) > MOST_BY:
+                continue
         places = np.array([start[which] for which in of_term])
         of_columns = tuple((column, sizes[column]) for column in columns) if tabled else ()
-        bases.append(Basis(first, tuple(multipliers[first:last]), places, of_columns))
+        bases.append(Basis(first, tuple(multipliers[first:last]), places, of_columns, grouping, groups))
     return bases
 
 
@@ -199,8 +277,8 @@ class BasisSums:
         return any(number in self._basis for number in numbers)
 
     def covers(self, numbers: Sequence[int], groups: Sequence[Hashable]) -> bool:
-        """Whether such a sum can be made here: of two columns of bases, or of one, in all or by one grouping."""
-        return sum(number in self._basis for number in numbers) + len(groups) <= 2
+        """Whether such a sum can be made here: of one or two columns of bases, in all, or by one or two groupings."""
+        return sum(number in self._basis for number in numbers) <= 2 and len(groups) <= 2
 
     def put(self, value: str, numbers: Sequence[int], groups: Sequence[Hashable], start: int) -> None:
         """Make also this sum, which begins at `start` in the vector."""
@@ -208,8 +286,8 @@ class BasisSums:
         (first, column), (second, other) = [*(self._basis[each] for each in numbers if each in self._basis), (-1, 0)][
             :2
         ]
-        grouping = self._groupings.index(groups[0]) if groups else -1
-        self._jobs.setdefault(BasisJob(value, others, first, second, grouping), []).append((start, column, other))
+        groupings = tuple(self._groupings.index(group) for group in groups)
+        self._jobs.setdefault(BasisJob(value, others, first, second, groupings), []).append((start, column, other))
 
     @cached_property
     def _places(self) -> dict["BasisJob", np.ndarray]:
@@ -227,24 +305,26 @@ class BasisSums:
         `groups` [groupings, rows]. All sums of a job are made, though some are another worker's: so they have the same bits."""
         for job, (starts, mine, others) in self._places.items():
             value = np.ascontiguousarray(product(job.value, job.numbers), float)
-            first = columns[job.first]
-            if job.second >= 0:
-                sums[starts] += first.products(columns[job.second], value)[mine, others]
-            elif job.grouping < 0:
-                sums[starts] += first.sums(value)[mine]
+            first, second = columns[job.first], columns[job.second] if job.second >= 0 else None
+            if not job.groupings:
+                sums[starts] += first.products(second, value)[mine, others] if second else first.sums(value)[mine]
+                continue
+            sizes = [self._sizes[grouping] for grouping in job.groupings]
+            group, size = joint_groups([groups[grouping] for grouping in job.groupings], sizes)
+            if second:
+                by_group = first.products_by_group(second, value, group, size)[:, mine, others]
             else:
-                size = self._sizes[job.grouping]
-                by_group = first.sums_by_group(value, groups[job.grouping], size)
-                for start, column in zip(starts, mine, strict=True):
-                    sums[start : start + size] += by_group[:, column]
+                by_group = first.sums_by_group(value, group, size)[:, mine]
+            for start, of_sum in zip(starts, by_group.T, strict=True):
+                sums[start : start + size] += of_sum
 
 
 class BasisJob(NamedTuple):
     """Sums of a value times other `numbers`, times the columns of the basis number `first`, and of `second` (-1 for none), by the
-    grouping with this number (-1 for none)."""
+    groupings with these numbers."""
 
     value: str
     numbers: tuple[int, ...]
     first: int
     second: int
-    grouping: int
+    groupings: tuple[int, ...]

@@ -72,7 +72,7 @@ class Evaluated:
     def _along(self, direction: np.ndarray, numbers: np.ndarray, columns: Sequence[BasisColumns]) -> np.ndarray:
         eta = self.rows.without_offset(direction, self._parts[apart(self._parts, self._bases)], numbers)
         for each in columns:
-            each.add_along(eta, direction[each.basis.places])
+            each.add_along(eta, direction[each.basis.in_groups(each.basis.places)])
         return eta
 
     @cached_property

@@ -92,17 +92,38 @@ def leverages(
     forms = np.zeros(groups.shape[1] if groups.size else numbers.shape[1])
     kernels.add_quadratic_form(forms, rest, eliminated_rest, groups, numbers, dense, mixed, diagonal)
     for number, (columns, mine) in enumerate(zip(bases, places, strict=True)):
-        columns.add_form(forms, columns, dense[np.ix_(mine, mine)])
+        add_form(forms, columns, columns, dense, mine, mine)
         for other, theirs in zip(bases[number + 1 :], places[number + 1 :], strict=True):
-            columns.add_form(forms, other, 2.0 * dense[np.ix_(mine, theirs)])
+            add_form(forms, columns, other, 2.0 * dense, mine, theirs)
+        of_columns = columns.basis.in_groups(mine)
         for part, (start, grouping, multiplier) in enumerate(rest):
             crossed = np.zeros(len(forms))
             if part == eliminated_rest:
-                columns.add_form_with_group(crossed, groups[grouping], mixed[mine].T)
+                columns.add_form_with_group(crossed, groups[grouping], np.moveaxis(mixed[of_columns], -1, 0))
             elif grouping >= 0:
                 stop = min([place for place in (*moved[:, 0], len(dense)) if place > start])
-                columns.add_form_with_group(crossed, groups[grouping], dense[start:stop, mine])
+                columns.add_form_with_group(crossed, groups[grouping], dense[start:stop, of_columns])
             else:
-                columns.add_along(crossed, dense[start, mine])
+                columns.add_along(crossed, dense[start, of_columns])
             forms += 2.0 * (crossed if multiplier < 0 else crossed * numbers[multiplier])
     return forms
+
+
+def add_form(
+    forms: np.ndarray,
+    first: BasisColumns,
+    second: BasisColumns,
+    dense: np.ndarray,
+    mine: np.ndarray,
+    theirs: np.ndarray,
+) -> None:
+    """Add the bilinear form of two bases with their entries of `dense` [q, q] to forms [rows]. `mine` and `theirs` [columns] are
+    the places of the columns, in the first group if a basis has groups."""
+    if first.basis.grouping < 0 <= second.basis.grouping:
+        first, second, mine, theirs = second, first, theirs, mine
+    if first.basis.grouping < 0:
+        first.add_form(forms, second, dense[np.ix_(mine, theirs)])
+        return
+    with_groups = second.basis.grouping >= 0
+    matrices = [dense[np.ix_(mine + g, theirs + g * with_groups)] for g in range(first.basis.groups)]
+    first.add_form_by_group(forms, second, np.stack(matrices))

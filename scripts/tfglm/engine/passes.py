@@ -208,7 +208,7 @@ class Passes:
         self.multipliers, self.parts = looked_up_parts(design)
         self._numbers = numbers_of(self.parts)
         self.positions = positions_of(design)
-        self.bases = bases_of(design, signature, self.multipliers, self.parts)
+        self.bases = bases_of(design, signature, self.multipliers, self.parts, eliminated_part(design))
 
         # Without weights each row counts as one.
         counted = {
