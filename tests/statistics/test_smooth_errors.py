@@ -24,6 +24,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 R = json.loads((GOLDEN / "smooth_errors.json").read_text())
 ROWS = pd.read_csv(GOLDEN / "smooths.csv").assign(day=lambda rows: rows.index // 12, number=lambda rows: rows.index)
 SHOWN = 40
+
+pytestmark = pytest.mark.slow
+
 FITS = {
     "gaussian": ("delay ~ s(hour) + s(wind, k=6) + carrier", "gaussian", {}),
     "weights": ("delay ~ s(hour)", "gaussian", {"weights": "trips"}),
@@ -159,9 +162,10 @@ def test_errors_by_cluster_are_those_of_matrices_of_rows(family, files, tmp_path
     np.testing.assert_allclose(df, [exact.satterthwaite(each) for each in on_free], rtol=1e-5)
     np.testing.assert_allclose(share, 1.0, rtol=1e-6)
     # The checkpoint keeps the penalty.
-    checkpoint.save(fitted, design, tmp_path / "checkpoint")
-    again = replace(checkpoint.load(design, tmp_path / "checkpoint"), summary=fitted.summary)
-    pd.testing.assert_frame_equal(table_of(design, again), table_of(design, fitted))
+    if family == "gaussian":
+        checkpoint.save(fitted, design, tmp_path / "checkpoint")
+        again = replace(checkpoint.load(design, tmp_path / "checkpoint"), summary=fitted.summary)
+        pd.testing.assert_frame_equal(table_of(design, again), table_of(design, fitted))
 
 
 def test_random_effects_of_single_clusters_are_rows_of_these(files):
@@ -187,6 +191,7 @@ def test_random_effects_of_single_clusters_are_rows_of_these(files):
             assert fitted.cluster_rho < 1e-6  # the effects are what rows of a plane share
             rows = MatricesOfRows(x, weight, residual, cluster, 0.0, penalty)
             assert_alike(covariance_of(fitted)[:12, :12], (rows.covariance + bias)[:12, :12])
+        assert not fitted.summary["warnings"]
         table = coefficients.table(estimates_of(design, fitted), 0.95)
         of_planes = table[table["term"] == "s(plane, bs=re)"]
         assert of_planes["std_error"].isna().all() and (of_planes["note"] != "").all()
@@ -260,6 +265,7 @@ def test_what_robust_errors_have_not_is_said(files):
     for term in (smooths[1]["term"], smooths[2]["term"]):
         assert np.isnan(table.loc[term, "p_value"]) and table.loc[term, "note"].endswith("no test with these errors")
     assert "the bias that the prior of the penalty expects" in accuracy.errors(fitted.summary)
+    assert any("`s(plane, bs=re)` have rows in several clusters" in each for each in fitted.summary["warnings"])
 
 
 def test_estimates_are_those_of_classical_errors(files):

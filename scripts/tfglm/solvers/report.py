@@ -57,7 +57,7 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
     has_errors = solution.has_covariance and solution.converged and not design.l2
     content["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
     content["nearly_aliased"] = aliases(design, near)
-    warnings += on_crossed_clusters(content["std_errors"])
+    warnings += [*on_crossed_clusters(content["std_errors"]), *on_effects_across_clusters(design, fitted)]
     return content | {"warnings": warnings}
 
 
@@ -352,6 +352,22 @@ def on_crossed_clusters(std_errors: Mapping) -> list[str]:
         f"the covariance matrix by clusters of {std_errors['column']} is not positive semidefinite: some combination of "
         f"coefficients would have {share:.2g} times its classical variance. A coefficient, contrast or term without a positive "
         f"variance has no standard error and no test; all others use this matrix (Cameron, Gelbach and Miller 2011)"
+    ]
+
+
+def on_effects_across_clusters(design: Design, fitted: Fitted) -> list[str]:
+    """A warning if random effects have rows in several clusters, so that errors by cluster take their variance from the fit."""
+    if not (design.by_cluster and len(fitted.penalty)):
+        return []
+    penalty = np.zeros(design.size)
+    penalty[[*fitted.dense, *fitted.eliminated]] = fitted.penalty
+    terms = [smooth.term for smooth in design.smooths if smooth.is_random and penalty[smooth.places].any()]
+    if not terms:
+        return []
+    named = ", ".join(f"`{term}`" for term in dict.fromkeys(terms))
+    return [
+        f"random effects of {named} have rows in several clusters, so errors by cluster take their variance from the fit; for "
+        "terms that vary between these levels alone, cluster by the levels"
     ]
 
 
