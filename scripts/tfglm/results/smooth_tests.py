@@ -69,7 +69,7 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> SmoothTest:
     statistic = statistic_of(estimated, smooth)
     note = "; ".join(filter(None, [in_words(smooth), statistic.problem]))
     value = float(np.mean(statistic.values)) if statistic.tail else np.nan
-    df = statistic.df if np.isfinite(statistic.df) else estimated.df_residual
+    df = estimated.df_residual if np.isinf(statistic.df) else statistic.df
     row = name, statistic.rank, value, statistic.scale, df, np.nan, note
     return SmoothTest(row, statistic.tail)
 
