@@ -111,14 +111,15 @@ rule write_home:
         rows=f"{RESULTS}/data/rows.json",
         dictionary=f"{RESULTS}/data/dictionary.json",
         fits=expand(f"{MODEL}/fit.json", model=MODELS),
-        tables=expand(f"{MODEL}/{{table}}.csv", model=REGRESSIONS, table=["coefficients", "terms"]),
-        digests=expand(f"{MODEL}/{{table}}.sha256", model=REGRESSIONS, table=["coefficients", "terms"]),
+        tables=expand(
+            f"{MODEL}/{{table}}.{{kind}}",
+            model=REGRESSIONS,
+            table=["coefficients", "terms"],
+            kind=["csv", "sha256"],
+        ),
         metrics=expand(f"{MODEL}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
-        effects=expand(f"{MODEL}/marginal_effects.csv", model=AVERAGED),
-        means=expand(f"{MODEL}/adjusted_means.csv", model=AVERAGED),
-        of_averages=expand(f"{MODEL}/{{table}}.sha256", model=AVERAGED, table=["marginal_effects", "adjusted_means"]),
-        scenarios=expand(f"{MODEL}/margins_at.csv", model=WITH_SCENARIOS),
-        of_scenarios=expand(f"{MODEL}/margins_at.sha256", model=WITH_SCENARIOS),
+        averages=expand(f"{MODEL}/{{table}}.{{kind}}", model=AVERAGED, table=MARGINAL_TABLES, kind=["csv", "sha256"]),
+        scenarios=expand(f"{MODEL}/margins_at.{{kind}}", model=WITH_SCENARIOS, kind=["csv", "sha256"]),
     output:
         report(
             f"{RESULTS}/index.html",
@@ -135,7 +136,9 @@ rule write_home:
     params:
         engine=ENGINE,
         models=literal(expand(MODEL, model=MODELS)),
-        settings=literal(settings_of_regressions("adjusted_means", "confidence", "margins_at", "offset_at")),
+        settings=literal(
+            settings_of_regressions("adjusted_means", "confidence", "marginal_effects", "margins_at", "offset_at")
+        ),
         words=literal(WORDS),
         held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
         pages=literal(pages_of_all_models()),
@@ -153,9 +156,6 @@ rule write_home:
         " --settings {params.settings:q}"
         " --words {params.words:q}"
         " {params.held_out}"
-        " --marginal-effects {input.effects}"
-        " --adjusted-means {input.means}"
-        " --margins-at {input.scenarios}"
         " --pages {params.pages}"
         " --command {params.command:q}"
         " --page {output}"

@@ -36,6 +36,7 @@ from tfglm.results import csv_files
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words, response_of
 from tfglm.results.geometric import logarithm_of
+from tfglm.results.paper import absorbed_factors
 
 NAMES = {
     "coefficients.html": "all coefficients",
@@ -97,9 +98,6 @@ class About:
         self.settings: dict[str, ResultsConfig] = arguments.settings
         self.folder = arguments.page.parent
         self.pages: list[Path] = arguments.pages
-        self.marginal_effects: list[Path] = arguments.marginal_effects
-        self.adjusted_means: list[Path] = arguments.adjusted_means
-        self.margins_at: list[Path] = arguments.margins_at
 
     def own_names(self) -> Iterator[str]:
         """The user's words: columns, levels and their labels."""
@@ -184,7 +182,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
 
 def how_fitted(fit: dict, words: Words) -> str:
     """Say how the model was fitted: absorbed factors, Firth's penalty, and the compared classes."""
-    factors = [each["factor"] for each in fit.get("absorbed", {}).get("factors", [])]
+    factors = absorbed_factors(fit)
     said = [f"{' and '.join(factors)} absorbed"] if factors else []
     said += ["by Firth's penalised likelihood"] if fit.get("firth") else []
     said += [classes_compared(fit, words)] if fit.get("classes") else []
@@ -193,10 +191,9 @@ def how_fitted(fit: dict, words: Words) -> str:
 
 def effects_of(fit: dict, folder: Path, about: About, table: pd.DataFrame) -> list[sentences.TermSentences]:
     """The effects of a regression in sentences, from its table of coefficients."""
-    slopes = [path for path in about.marginal_effects if path.parent == folder]
     averages = (
-        csv_files.read(slopes[0], folder / "fit.json", MARGINAL_TEXTS)
-        if slopes
+        csv_files.read(folder / "marginal_effects.csv", folder / "fit.json", MARGINAL_TEXTS)
+        if about.settings[fit["model"]].marginal_effects
         else pd.DataFrame(columns=["estimate", "ci_lower", "ci_upper"])
     )
     if not fit.get("classes"):
@@ -246,10 +243,9 @@ MARGINAL_TEXTS = ["class", "term", "level", "reference", "status"]
 
 def adjusted_means(fit: dict, folder: Path, about: About) -> list[DrawnMeans]:
     """The adjusted means of each factor of a model, drawn and as tables; none where they were not computed."""
-    paths = [path for path in about.adjusted_means if path.parent == folder]
-    if not paths:
+    if not about.settings[fit["model"]].marginal_effects:
         return []
-    table = csv_files.read(paths[0], folder / "fit.json", MARGINAL_TEXTS)
+    table = csv_files.read(folder / "adjusted_means.csv", folder / "fit.json", MARGINAL_TEXTS)
     if "class" in table:
         return means_by_class(table, response_of(fit), about.words)
     is_share = family_of_fit(fit).counts_events
@@ -283,11 +279,11 @@ def parallel_slopes(fit: dict, words: Words) -> tuple[str, pd.DataFrame] | None:
 
 def scenarios(fit: dict, folder: Path, about: About) -> Scenarios | None:
     """The means and effects in scenarios, if the config has some."""
-    paths = [path for path in about.margins_at if path.parent == folder]
-    if not paths:
+    wanted = about.settings[fit["model"]].margins_at
+    if not wanted:
         return None
-    table = csv_files.read(paths[0], folder / "fit.json", ["at", "against", *MARGINAL_TEXTS])
-    wanted, is_share = about.settings[fit["model"]].margins_at, family_of_fit(fit).counts_events
+    table = csv_files.read(folder / "margins_at.csv", folder / "fit.json", ["at", "against", *MARGINAL_TEXTS])
+    is_share = family_of_fit(fit).counts_events
     return scenarios_of(table, wanted, fit["rows_in_likelihood"], response_of(fit), is_share, about.words)
 
 
