@@ -8,10 +8,7 @@ rule chief:
         manifests=MANIFESTS,
         collapsed=collapsed_of,
     output:
-        fit=f"{MODEL}/fit.json",
-        checkpoint=directory(f"{MODEL}/checkpoint"),
-        history=f"{MODEL}/history.csv",
-        history_digest=f"{MODEL}/history.sha256",
+        **FITTED,
     log:
         f"{LOGS}/models/{{model}}/chief.log",
     # No rule has this under logs/, because a complete fit would fail on a full log disk.
@@ -43,25 +40,20 @@ rule chief:
     message:
         "{wildcards.model}: fitting"
     shell:
-        'exec python "$TFGLM_SCRIPTS/isolate.py"'
-        " --isolate {resources.isolate}"
-        " --launcher {resources.mpi}"
-        " --network {params.network}"
-        " chief.py"
-        " --rosters {input.rosters}"
-        " --lease {params.lease}"
-        " --patience {resources.patience}"
-        " --stall {resources.stall}"
-        " --design {input.design}"
-        " --manifests {input.manifests}"
-        " --collapsed {input.collapsed}"
-        " --settings {params.settings:q}"
-        " --config {params.config:q}"
-        " --history {output.history}"
-        " --journal {params.journal}"
-        " --progress {params.progress}"
-        " --events {params.events}"
-        " --checkpoint {output.checkpoint}"
-        " --fit {output.fit}"
-        " --parent $PPID"
-        " --log {log}"
+        " ".join(
+            [
+                'exec python "$TFGLM_SCRIPTS/isolate.py"',
+                "--isolate {resources.isolate}",
+                "--launcher {resources.mpi}",
+                "--network {params.network}",
+                "chief.py",
+                "--rosters {input.rosters}",
+                "--lease {params.lease}",
+                "--patience {resources.patience}",
+                "--stall {resources.stall}",
+                "--design {input.design}",
+                "--manifests {input.manifests}",
+                "--collapsed {input.collapsed}",
+                OPTIONS_OF_FIT,
+            ]
+        )

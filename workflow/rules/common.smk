@@ -170,7 +170,27 @@ RESULTS, LOGS, TIMINGS = placed(OWN_RESULTS), placed(Path("logs", NAME)), placed
 DATA, LOGS_OF_DATA, TIMINGS_OF_DATA = placed("results/data"), placed("logs/data"), placed("timings/data")
 
 MODEL = f"{RESULTS}/models/{{model}}"
-# The files of a fitted model.
+# The outputs of a fit or a training,
+FITTED = {
+    "fit": f"{MODEL}/fit.json",
+    "checkpoint": directory(f"{MODEL}/checkpoint"),
+    "history": f"{MODEL}/history.csv",
+    "history_digest": f"{MODEL}/history.sha256",
+}
+# and the options that all their scripts have.
+OPTIONS_OF_FIT = (
+    "--settings {params.settings:q}"
+    " --config {params.config:q}"
+    " --history {output.history}"
+    " --journal {params.journal}"
+    " --progress {params.progress}"
+    " --events {params.events}"
+    " --checkpoint {output.checkpoint}"
+    " --fit {output.fit}"
+    " --parent $PPID"
+    " --log {log}"
+)
+# The files of a fitted model, for what reads them.
 FIT = {
     "design": f"{MODEL}/design.json",
     "checkpoint": f"{MODEL}/checkpoint",

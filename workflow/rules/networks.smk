@@ -1,4 +1,4 @@
-# The training of a network. The outputs have the same names as those of a fit. Under a strategy of one process it
+# The training of a network. The outputs are those of a fit. Under a strategy of one process it
 # is an ordinary job. The networks of a sweep are compared here too.
 
 TRAINING = (
@@ -8,30 +8,15 @@ TRAINING = (
     " --offset {input.offset}"
     " --code {input.code}"
     " --code-digests {params.code:q}"
-    " --settings {params.settings:q}"
-    " --config {params.config:q}"
-    " --history {output.history}"
-    " --journal {params.journal}"
-    " --progress {params.progress}"
-    " --events {params.events}"
-    " --checkpoint {output.checkpoint}"
-    " --fit {output.fit}"
-    " --parent $PPID"
-    " --log {log}"
+    f" {OPTIONS_OF_FIT}"
 )
-# The inputs and outputs of a training, and the reasons to train again: the same under each strategy.
+# The inputs of a training, and the reasons to train again: the same under each strategy.
 TRAINED_FROM = {
     "design": f"{MODEL}/design.json",
     "manifests": MANIFESTS,
     "offset": offset_of,
     "code": code_of,
     "checked": checked_network,
-}
-TRAINED = {
-    "fit": f"{MODEL}/fit.json",
-    "checkpoint": directory(f"{MODEL}/checkpoint"),
-    "history": f"{MODEL}/history.csv",
-    "history_digest": f"{MODEL}/history.sha256",
 }
 TRAINED_BY = {
     "engine": ENGINE,
@@ -78,7 +63,7 @@ rule train:
         begin=last_part,
         end=end_of_parts,
     output:
-        **TRAINED,
+        **FITTED,
     log:
         f"{LOGS}/models/{{model}}/train.log",
     benchmark:
@@ -209,7 +194,7 @@ rule train_on_cluster:
         **TRAINED_FROM,
         rosters=rosters_of,
     output:
-        **TRAINED,
+        **FITTED,
     log:
         f"{LOGS}/models/{{model}}/train.log",
     benchmark:

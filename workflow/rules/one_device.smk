@@ -8,10 +8,7 @@ rule fit:
         manifests=MANIFESTS,
         collapsed=collapsed_of,
     output:
-        fit=f"{MODEL}/fit.json",
-        checkpoint=directory(f"{MODEL}/checkpoint"),
-        history=f"{MODEL}/history.csv",
-        history_digest=f"{MODEL}/history.sha256",
+        **FITTED,
     log:
         f"{LOGS}/models/{{model}}/fit.log",
     benchmark:
@@ -34,17 +31,12 @@ rule fit:
     message:
         "{wildcards.model}: fitting in one process"
     shell:
-        'exec python "$TFGLM_SCRIPTS/forked.py" fit.py'
-        " --design {input.design}"
-        " --manifests {input.manifests}"
-        " --collapsed {input.collapsed}"
-        " --settings {params.settings:q}"
-        " --config {params.config:q}"
-        " --history {output.history}"
-        " --journal {params.journal}"
-        " --progress {params.progress}"
-        " --events {params.events}"
-        " --checkpoint {output.checkpoint}"
-        " --fit {output.fit}"
-        " --parent $PPID"
-        " --log {log}"
+        " ".join(
+            [
+                'exec python "$TFGLM_SCRIPTS/forked.py" fit.py',
+                "--design {input.design}",
+                "--manifests {input.manifests}",
+                "--collapsed {input.collapsed}",
+                OPTIONS_OF_FIT,
+            ]
+        )
