@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import yaml
 
+import surveys
 from flights import content
-from tfglm.config import Config, Layout, load, load_layout, words_of_columns
-from tfglm.data.ingest import ingest
-from tfglm.data.shards import IngestedFile
+from surveys import Surveyed
+from tfglm.config import words_of_columns
 from tfglm.survey.dialect import separator_of
-from tfglm.survey.init import init
 from tfglm.survey.types import decimal_of, type_of
 from tfglm.survey.written_numbers import as_number, removed_marks
 
@@ -30,16 +28,9 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def surveyed(source: str) -> tuple[Config, Layout, dict[str, bytes], str]:
-    """The config and the layout that are written for a file, its shards, and what is said of it."""
-    said: list[str] = []
-    where = Path(source).with_suffix("")
-    path = init(source, where, said.append)
-    config = load(yaml.safe_load(path.read_text()), str(path))
-    (name,) = config.data.layout
-    layout = load_layout(name)
-    ingest(Path(source), "sales", {name: layout}, config.data, where / "ingested")
-    return config, layout, content(IngestedFile.load(where / "ingested" / "manifest.json")), "\n".join(said)
+def surveyed(source: str) -> Surveyed:
+    """Its config and layout are in a folder of their own."""
+    return surveys.surveyed(source, folder=Path(source).with_suffix(""))
 
 
 def sales() -> list[list[str]]:
@@ -68,7 +59,8 @@ def as_csv(rows: list[list[str]], separator: str, decimal: str = ".", quoting: i
 def test_a_table_has_the_same_config_and_shards_however_it_is_written():
     rows = sales()
     Path("commas.csv").write_text(as_csv(rows, ","), encoding="utf-8")
-    config, _, expected, _ = surveyed("commas.csv")
+    config, _, file, _ = surveyed("commas.csv")
+    expected = content(file)
     (model,) = config.models.values()
     assert (model.formula, model.std_errors) == ("price ~ Ort + Grosse + C(month) + C(weekday)", "cluster(Tag)")
     texts = {
@@ -79,11 +71,11 @@ def test_a_table_has_the_same_config_and_shards_however_it_is_written():
     }
     for name, text in texts.items():
         Path(f"{name}.csv").write_bytes(text)
-        _, _, shards, said = surveyed(f"{name}.csv")
-        assert shards == expected, f"{name}\n{said}"
+        _, _, file, said = surveyed(f"{name}.csv")
+        assert content(file) == expected, f"{name}\n{said}"
     frame = pl.read_csv("commas.csv").with_columns(pl.col("Tag").str.to_date("%d.%m.%Y"))
     frame.write_parquet("columns.parquet", row_group_size=150)
-    assert surveyed("columns.parquet")[2] == expected
+    assert content(surveyed("columns.parquet").file) == expected
 
 
 @pytest.mark.slow

@@ -18,7 +18,9 @@ import pytest
 import yaml
 from pyarrow import parquet
 
+import surveys
 from flights import content
+from surveys import Surveyed, formula
 from tfglm import console
 from tfglm.config import (
     Config,
@@ -27,7 +29,6 @@ from tfglm.config import (
     SourceConfig,
     expand_files,
     load,
-    load_layout,
     words_of_columns,
 )
 from tfglm.data import csv_lines, foreign, workbooks
@@ -53,21 +54,9 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def surveyed(source: str) -> tuple[Config, Layout, IngestedFile, str]:
-    """The config and layout that are written for a file, its rows, and what is said of it."""
-    said: list[str] = []
-    where = Path(f"{source}-config")
-    path = init(source, where, said.append)
-    config = load(yaml.safe_load(path.read_text()), str(path))
-    (name,) = config.data.layout
-    layout = load_layout(name)
-    ingest(Path(source), "rows", {name: layout}, config.data, where / "ingested", log=said.append)
-    return config, layout, IngestedFile.load(where / "ingested" / "manifest.json"), "\n".join(said)
-
-
-def formula(config: Config) -> str:
-    (model,) = config.models.values()
-    return model.formula
+def surveyed(source: str) -> Surveyed:
+    """Its config and layout are in a folder of their own."""
+    return surveys.surveyed(source, folder=Path(f"{source}-config"))
 
 
 def people(seed: int = 1) -> pl.DataFrame:
@@ -235,7 +224,7 @@ def test_parquet_text_that_is_not_called_text_is_read():
     parquet.write_table(as_bytes(frame, "sex"), "bytes.parquet", row_group_size=150)
     _, layout, file, _ = surveyed("bytes.parquet")
     assert layout.columns["sex"].type == "string"
-    assert content(file) == content(surveyed("named.parquet")[2])
+    assert content(file) == content(surveyed("named.parquet").file)
 
 
 def test_folders_give_parquet_files_columns():
@@ -250,12 +239,12 @@ def test_folders_give_parquet_files_columns():
     assert partitions(other) == {"year": pa.scalar(2008), "site": pa.scalar("a b/c")}
     assert partitions(other.absolute()) == partitions(other)
     frame.filter(pl.col("year") == 2008).write_parquet("whole.parquet")
-    whole = content(surveyed("whole.parquet")[2])
-    assert content(surveyed(str(other))[2]) == whole
+    whole = content(surveyed("whole.parquet").file)
+    assert content(surveyed(str(other)).file) == whole
     # A column of the file itself is not replaced.
     Path("year=1999").mkdir()
     shutil.copy("whole.parquet", "year=1999/whole.parquet")
-    assert content(surveyed("year=1999/whole.parquet")[2]) == whole
+    assert content(surveyed("year=1999/whole.parquet").file) == whole
 
 
 def test_bytes_that_are_no_text_are_said_and_named():
@@ -428,7 +417,7 @@ def test_cells_are_read_as_excel_shows_them():
 def test_the_sheet_is_chosen_or_named():
     rows = table(people())
     write_workbook("one.xlsx", ("Empty", []), ("People", rows))
-    assert surveyed("one.xlsx")[1].sheet == "People"
+    assert surveyed("one.xlsx").layout.sheet == "People"
     write_workbook("two.xlsx", ("People", rows), ("Other", [["a", "b"], [1, 2]]))
     _, layout, _, said = surveyed("two.xlsx")
     assert layout.sheet == "People" and "sheet People; others with values: Other" in said
@@ -586,11 +575,11 @@ def test_missing_values_of_stata_and_spss_are_missing():
     frame.loc[:9, "age"] = 99.0
     frame.loc[10:14, "age"] = np.nan
     pyreadstat.write_sav(frame, "people.sav", missing_ranges={"age": [{"lo": 90, "hi": 99}]})
-    assert lacking(surveyed("people.sav")[2]) == 15
+    assert lacking(surveyed("people.sav").file) == 15
     frame["age"] = frame["age"].astype(object)
     frame.loc[:9, "age"] = "a"
     pyreadstat.write_dta(frame, "people.dta", missing_user_values={"age": ["a"]})
-    assert lacking(surveyed("people.dta")[2]) == 15
+    assert lacking(surveyed("people.dta").file) == 15
 
 
 def test_stata_files_longer_than_a_piece_are_read_whole(monkeypatch):
@@ -741,7 +730,7 @@ def test_a_label_that_lists_what_values_mean_becomes_their_labels():
     names = ["0: MALE 1: FEMALE", "SCHOOL BY 1971: 1: GRADE 8 OR LESS, 2:HS", "DIED BY 1992,  2:YES (any), 1:NO"]
     codes = {"sex": {1: "0", 2: "1"}}
     pyreadstat.write_dta(frame.to_pandas(), "people.dta", column_labels=names, variable_value_labels=codes)
-    columns = surveyed("people.dta")[1].columns
+    columns = surveyed("people.dta").layout.columns
     assert columns["sex"].label is None and columns["sex"].labels == {"1": "MALE", "2": "FEMALE"}
     assert columns["school"].label == "SCHOOL BY 1971" and columns["school"].labels["1"] == "GRADE 8 OR LESS"
     assert columns["died"].label == "DIED BY 1992" and columns["died"].labels["1"] == "NO"

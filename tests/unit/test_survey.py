@@ -10,14 +10,13 @@ import pandas as pd
 import patsy
 import polars as pl
 import pytest
-import yaml
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from configs import message
 from runs import write_asa
-from tfglm.config import Config, Layout, load, load_layout, shipped_layouts
+from surveys import formula, surveyed
+from tfglm.config import load_layout, shipped_layouts
 from tfglm.data import sql
-from tfglm.data.ingest import ingest
 from tfglm.errors import UserError
 from tfglm.survey.collinear import inflation
 from tfglm.survey.flights import flights_in
@@ -41,22 +40,6 @@ def written(name: str, **columns) -> str:
     return name
 
 
-def surveyed(source: str, request: Request | None = None) -> tuple[Config, Layout, str]:
-    """The config and the layout that are written for a file, all of whose rows they are used to read; and what is said of it."""
-    said: list[str] = []
-    path = init(source, Path("config"), said.append, request)
-    config = load(yaml.safe_load(path.read_text()), str(path))
-    (name,) = config.data.layout
-    layout = load_layout(name)
-    ingest(Path(source), path.stem, {name: layout}, config.data, Path("ingested"))
-    return config, layout, "\n".join(said)
-
-
-def formula(config: Config) -> str:
-    (model,) = config.models.values()
-    return model.formula
-
-
 def chosen(rows: int, *values: object) -> list:
     return RANDOM.choice(np.array(values, object), rows).tolist()
 
@@ -67,7 +50,7 @@ def chosen(rows: int, *values: object) -> list:
 @pytest.mark.slow
 def test_flights_have_a_shipped_layout_and_the_question_which_are_late(folder):
     write_asa(folder, 2006, 3000)
-    config, layout, said = surveyed("2006.csv")
+    config, layout, _, said = surveyed("2006.csv")
     assert layout == load_layout("asa2009") and not Path("config/2006.layout.yaml").exists()
     assert formula(config) == "late ~ carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"
     assert config.data.derive == {"late": "arr_delay >= 15"} and config.models["late"].std_errors == "cluster(date)"
@@ -78,7 +61,7 @@ def test_flights_have_a_shipped_layout_and_the_question_which_are_late(folder):
 def test_flights_of_one_month_have_no_month_in_their_formula(folder):
     write_asa(folder, 2006, 20_000)
     pl.read_csv("2006.csv", infer_schema=False).filter(pl.col("Month") == "7").write_csv("july.csv")
-    config, _, said = surveyed("july.csv")
+    config, _, _, said = surveyed("july.csv")
     assert formula(config) == "late ~ carrier + origin + dest + C(weekday) + dep_hour + distance"
     assert "Left out: month: has the same value in all rows" in said
 
@@ -106,7 +89,7 @@ def test_columns_are_typed_by_their_values_and_named_so_that_formulas_can_hold_t
             "bought": chosen(ROWS, 0, 1),
         },
     )
-    config, layout, said = surveyed(source)
+    config, layout, _, said = surveyed(source)
     assert "columns without a name, which are not read: 1" in said
     assert {name: (column.source, column.type) for name, column in layout.columns.items()} == {
         "Grosse_cm": ("Größe (cm)", "number"),
@@ -139,7 +122,7 @@ def test_what_is_no_covariate_is_left_out_with_the_reason():
         amount=amount,
         outcome=RANDOM.normal(0, 1, ROWS),
     )
-    config, _, said = surveyed(source)
+    config, _, _, said = surveyed(source)
     assert formula(config) == "outcome ~ size + amount + C(weekday)" and config.models["outcome"].family == "gaussian"
     assert [line.removeprefix("Left out: ") for line in said.splitlines() if line.startswith("Left out")] == [
         "customer_id: looks like an identifier",
@@ -168,21 +151,21 @@ def test_what_is_no_covariate_is_left_out_with_the_reason():
 )
 def test_a_response_of_two_values_is_made_0_and_1(values, name, sql):
     source = written("x.csv", amount=RANDOM.normal(50, 9, ROWS), answer=chosen(ROWS, *values))
-    config, _, _ = surveyed(source)
+    config, *_ = surveyed(source)
     assert formula(config) == f"{name} ~ amount" and config.models[name].family == "binomial"
     assert config.data.derive == ({name: sql} if sql else {})
 
 
 def test_a_derived_response_takes_no_name_that_is_there():
     answer = chosen(ROWS, "Yes", "No")
-    config, _, _ = surveyed(written("x.csv", answer_yes=RANDOM.normal(50, 9, ROWS), answer=answer))
+    config, *_ = surveyed(written("x.csv", answer_yes=RANDOM.normal(50, 9, ROWS), answer=answer))
     assert formula(config) == "answer_yes_is ~ answer_yes" and list(config.data.derive) == ["answer_yes_is"]
 
 
 def test_a_factor_that_says_the_response_in_other_words_is_left_out():
     survived = np.array(chosen(ROWS, 0, 1), int)
     alive = np.where(survived, "yes", "no")
-    config, _, said = surveyed(written("x.csv", survived=survived, alive=alive, age=RANDOM.normal(50, 9, ROWS)))
+    config, _, _, said = surveyed(written("x.csv", survived=survived, alive=alive, age=RANDOM.normal(50, 9, ROWS)))
     assert formula(config) == "survived ~ age"
     assert "alive: a leak: it tells survived by itself" in said
 
@@ -192,7 +175,9 @@ def test_a_number_that_separates_the_outcomes_is_left_out():
     calls = [row % 4 for row in range(ROWS)]
     doctor = [int(number > 0) for number in calls]
     some = [int(number > 1) for number in calls]
-    config, _, said = surveyed(written("x.csv", calls=calls, some=some, age=RANDOM.normal(50, 9, ROWS), doctor=doctor))
+    config, _, _, said = surveyed(
+        written("x.csv", calls=calls, some=some, age=RANDOM.normal(50, 9, ROWS), doctor=doctor)
+    )
     assert formula(config) == "doctor ~ age"
     assert "calls: a leak: it tells doctor by itself" in said and "some: a leak: it tells doctor by itself" in said
 
@@ -201,7 +186,7 @@ def test_covariates_vary_in_the_rows_that_lack_no_value():
     engine = ["rear" if row < 20 else "front" for row in range(ROWS)]
     loss = [None if row < 20 else row % 7 for row in range(ROWS)]
     columns = {"engine": engine, "loss": loss, "doors": [2 if row < 3 else 4 for row in range(ROWS)]}
-    config, _, said = surveyed(written("x.csv", **columns, price=RANDOM.normal(9, 1, ROWS)))
+    config, _, _, said = surveyed(written("x.csv", **columns, price=RANDOM.normal(9, 1, ROWS)))
     assert formula(config) == "price ~ engine"
     assert "loss: with it, too few rows would be left that lack no value" in said
     assert "doors: has the same value in all but 3 rows" in said
@@ -210,7 +195,7 @@ def test_covariates_vary_in_the_rows_that_lack_no_value():
 def test_there_are_ten_rows_of_the_rarer_outcome_for_each_coefficient():
     late = [1] * 40 + [0] * (ROWS - 40)
     letters = {name: chosen(ROWS, "a", "b", "c") for name in ("first", "second", "third")}
-    config, _, said = surveyed(written("x.csv", **letters, late=late))
+    config, _, _, said = surveyed(written("x.csv", **letters, late=late))
     assert formula(config) == "late ~ first + second"
     assert "third: 40 rows of the rarer outcome are too few for 6 coefficients" in said
 
@@ -218,7 +203,7 @@ def test_there_are_ten_rows_of_the_rarer_outcome_for_each_coefficient():
 @pytest.mark.slow
 def test_a_file_of_many_columns_starts_with_eight_covariates():
     numbers = {f"x{number}": RANDOM.normal(0, 1, ROWS) for number in range(10)}
-    config, _, said = surveyed(written("x.csv", **numbers, y=RANDOM.normal(0, 1, ROWS)))
+    config, _, _, said = surveyed(written("x.csv", **numbers, y=RANDOM.normal(0, 1, ROWS)))
     assert formula(config) == "y ~ x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7"
     assert "x8, x9: further covariates; 8 are enough to begin with" in said
 
@@ -231,7 +216,7 @@ def test_parts_of_dates_are_factors_and_numbers_called_id_are_left_out():
     price = 100 + 3 * (hour % 12) + 2 * weekday + noise
     pid, paid = 526_301_100 + 997 * RANDOM.permutation(ROWS), 1000 + 97 * RANDOM.permutation(ROWS)
     columns = {"PID": pid, "paid": paid, "sold": days, "hr": hour, "weekday": weekday, "price": price}
-    config, _, said = surveyed(written("x.csv", **columns))
+    config, _, _, said = surveyed(written("x.csv", **columns))
     assert formula(config).startswith("price ~ paid + C(hr) + C(weekday) + ")
     assert re.search("sold +dates", said) and left_out(said)["PID"] == "looks like an identifier"
 
@@ -239,7 +224,7 @@ def test_parts_of_dates_are_factors_and_numbers_called_id_are_left_out():
 @pytest.mark.slow
 def test_levels_of_few_rows_are_merged():
     town = ["a small town"] * 3 + ["a village"] * 9 + chosen(ROWS - 12, "Bonn", "Ulm")
-    config, _, _ = surveyed(written("x.csv", town=town, size=chosen(ROWS, "s", "m"), y=RANDOM.normal(0, 1, ROWS)))
+    config, *_ = surveyed(written("x.csv", town=town, size=chosen(ROWS, "s", "m"), y=RANDOM.normal(0, 1, ROWS)))
     assert config.data.rare == {"town": 10} and formula(config) == "y ~ town + size"
 
 
@@ -248,7 +233,7 @@ def test_the_event_is_what_says_yes_in_other_languages_too(folder):
     x = RANDOM.normal(size=ROWS)
     for name, yes, no in (("de", "Ja", "Nein"), ("fr", "oui", "non"), ("es", "Sí", "No")):
         bought = np.where(np.arange(ROWS) % 3 == 0, no, yes).tolist()
-        (response,) = surveyed(written(f"{name}.csv", x=x, bought=bought))[0].models
+        (response,) = surveyed(written(f"{name}.csv", x=x, bought=bought)).config.models
         assert response == f"bought_{yes.lower()}".replace("í", "")
         assert "named as a response often is" in Path(f"config/{name}.yaml").read_text()
 
@@ -257,7 +242,7 @@ def test_text_of_which_every_value_is_rare_is_no_factor(folder):
     """Merged, its levels would be one, which has no effect to estimate: the config would not run."""
     blocks = [f"block {number % 12}" for number in range(ROWS // 4)]
     size, y = RANDOM.normal(size=ROWS // 4), RANDOM.normal(size=ROWS // 4)
-    config, _, said = surveyed(written("blocks.csv", block=blocks, size=size, y=y))
+    config, _, _, said = surveyed(written("blocks.csv", block=blocks, size=size, y=y))
     assert formula(config) == "y ~ size" and not config.data.rare
     assert "Left out: block: text of which no value has more than 9 rows, too few to be informative" in said
 
@@ -274,7 +259,7 @@ def test_covariates_that_determine_each_other_are_not_taken_together():
         "metres": height,
         "feet": RANDOM.normal(0, 1, ROWS),
     }
-    config, _, said = surveyed(written("x.csv", **columns, y=RANDOM.normal(0, 1, ROWS)))
+    config, _, _, said = surveyed(written("x.csv", **columns, y=RANDOM.normal(0, 1, ROWS)))
     assert formula(config) == "y ~ state + feet"
     assert "Left out: country: determined by state" in said
     assert (
@@ -288,7 +273,7 @@ def test_covariates_that_determine_each_other_are_not_taken_together():
 def test_a_factor_that_determines_a_number_comes_too_late():
     town = np.array(chosen(ROWS, *"abcdef"))
     latitude = np.array([ord(each) for each in town]) ** 2
-    config, _, said = surveyed(written("x.csv", latitude=latitude, town=town, y=RANDOM.normal(0, 1, ROWS)))
+    config, _, _, said = surveyed(written("x.csv", latitude=latitude, town=town, y=RANDOM.normal(0, 1, ROWS)))
     assert formula(config) == "y ~ latitude"
     assert "Left out: town: with it latitude would be determined by the other terms" in said
 
@@ -317,7 +302,7 @@ def test_the_strongest_covariates_are_taken_and_leaks_are_told_before_the_cap():
     numbers = {f"x{number}": RANDOM.normal(0, 1, ROWS) for number in range(12)}
     survived = (numbers["x11"] + 0.5 * RANDOM.normal(0, 1, ROWS) > 0).astype(int)
     columns = numbers | {"alive": np.where(survived, "yes", "no"), "survived": survived}
-    config, _, said = surveyed(written("x.csv", **columns))
+    config, _, _, said = surveyed(written("x.csv", **columns))
     assert formula(config) == "survived ~ x0 + x1 + x2 + x3 + x4 + x5 + x6 + x11"
     assert left_out(said)["alive"] == "a leak: it tells survived by itself"
     assert left_out(said)["x7, x8, x9, x10"] == "further covariates; 8 are enough to begin with"
@@ -327,14 +312,14 @@ def test_a_column_that_two_others_determine_is_left_out():
     sex, age = np.array(chosen(ROWS, "male", "female")), RANDOM.integers(1, 40, ROWS)
     who = np.where(age < 16, "child", np.where(sex == "male", "man", "woman"))
     columns = {"sex": sex, "age": age, "who": who, "survived": RANDOM.integers(0, 2, ROWS)}
-    config, _, said = surveyed(written("x.csv", **columns))
+    config, _, _, said = surveyed(written("x.csv", **columns))
     assert formula(config) == "survived ~ sex + age" and left_out(said) == {"who": "determined by sex and age"}
 
 
 @pytest.mark.slow
 def test_an_overdispersed_count_is_said_and_fitted_as_one():
     visits = RANDOM.negative_binomial(0.8, 0.2, ROWS)
-    config, _, said = surveyed(written("x.csv", visits=visits, age=RANDOM.normal(0, 1, ROWS)))
+    config, _, _, said = surveyed(written("x.csv", visits=visits, age=RANDOM.normal(0, 1, ROWS)))
     assert config.models["visits"].family == "negative_binomial"
     assert re.search(r"^Response: visits, .*variance is [0-9.]+ times its mean; negative_binomial$", said, re.MULTILINE)
 
@@ -343,7 +328,7 @@ def test_parts_of_a_sum_with_the_response_are_leaks():
     fare, tip, tolls = (RANDOM.gamma(2, 3, ROWS).round(2) for _ in range(3))
     columns = {"fare": fare, "tolls": tolls, "total": (fare + tip + tolls).round(2), "cents": (100 * tip).round()}
     columns |= {"log_tip": np.log(tip), "miles": RANDOM.normal(5, 1, ROWS), "tip": tip}
-    config, _, said = surveyed(written("taxis.csv", **columns))
+    config, _, _, said = surveyed(written("taxis.csv", **columns))
     assert formula(config) == "tip ~ fare + tolls + miles"
     assert left_out(said) == {
         "total": "a leak: with fare, tolls it gives the response exactly",
@@ -361,7 +346,7 @@ def test_a_sum_is_found_beside_parts_that_are_no_covariate():
         "heat": RANDOM.normal(0, 1, ROWS),
         "cnt": casual + registered,
     }
-    config, _, said = surveyed(written("bikes.csv", instant=range(ROWS), **columns))
+    config, _, _, said = surveyed(written("bikes.csv", instant=range(ROWS), **columns))
     assert formula(config) == "cnt ~ heat"
     assert left_out(said)["casual"] == "a leak: with registered it gives the response exactly"
     assert left_out(said)["instant"] == "looks like an identifier"
@@ -370,7 +355,9 @@ def test_a_sum_is_found_beside_parts_that_are_no_covariate():
 @pytest.mark.parametrize("name", ["CLIENTNUM", "individual", "Sample_Number", "PassengerId", "customerNumber"])
 def test_identifiers_have_names_of_their_own(name):
     numbers = (RANDOM.permutation(9 * ROWS)[:ROWS] // 2) * 1000
-    config, _, said = surveyed(written("x.csv", **{name: numbers, "size": RANDOM.normal(0, 1, ROWS), "y": numbers % 7}))
+    config, _, _, said = surveyed(
+        written("x.csv", **{name: numbers, "size": RANDOM.normal(0, 1, ROWS), "y": numbers % 7})
+    )
     assert formula(config) == "y ~ size" and left_out(said) == {name: "looks like an identifier"}
 
 
@@ -386,7 +373,7 @@ def test_errors_are_clustered_by_the_unit_that_repeats(name):
         "day": [f"2020-01-{1 + row % 25:02}" for row in range(ROWS)],
         "lifeExp": RANDOM.normal(60, 9, ROWS),
     }
-    config, _, said = surveyed(written("x.csv", **columns))
+    config, _, _, said = surveyed(written("x.csv", **columns))
     assert config.models["lifeExp"].std_errors == f"cluster({name})" and name in config.data.columns
     assert formula(config) == "lifeExp ~ continent + pop + C(weekday)"
     assert left_out(said)[name] == "it repeats, so standard errors are clustered by it"
@@ -400,7 +387,7 @@ def test_a_text_of_blanks_is_a_missing_value():
     draws = np.random.default_rng(6)
     sex = draws.choice(["female", "male", "  ", "\u00a0 "], ROWS)
     source = written("x.csv", sex=sex, age=draws.normal(0, 1, ROWS), y=draws.normal(0, 1, ROWS))
-    _, layout, said = surveyed(source)
+    _, layout, _, said = surveyed(source)
     assert layout.missing == ["", "NA", "\u00a0"] and layout.strip_blanks
     assert re.search(rf"sex +text +{sum(not text.strip() for text in sex)}  2 different: ", said)
 
@@ -413,14 +400,14 @@ def test_a_question_is_a_response_and_a_group_is_none(name, other, response):
     draws = np.random.default_rng(7)
     values = draws.choice(["No", "Yes"], ROWS) if name.endswith("?") else draws.normal(0, 1, ROWS)
     columns = {"age": draws.normal(0, 1, ROWS), name: values, other: draws.choice(["No", "Yes"], ROWS)}
-    config, _, _ = surveyed(written("x.csv", **columns))
+    config, *_ = surveyed(written("x.csv", **columns))
     assert formula(config).startswith(f"{response} ~ ")
 
 
 def test_a_unit_with_most_of_the_rows_is_no_cluster():
     country = ["US"] * (ROWS // 2) + [f"land {row % 30}" for row in range(ROWS // 2)]
     columns = {"country": country, "age": RANDOM.normal(0, 1, ROWS), "y": RANDOM.normal(0, 1, ROWS)}
-    config, _, _ = surveyed(written("x.csv", **columns))
+    config, *_ = surveyed(written("x.csv", **columns))
     assert config.models["y"].std_errors == "robust"
 
 
@@ -457,7 +444,7 @@ def insurance() -> str:
     ],
 )
 def test_the_user_names_the_response_or_the_formula(request_of, expected):
-    config, _, said = surveyed(insurance(), request_of)
+    config, _, _, said = surveyed(insurance(), request_of)
     assert formula(config) == expected and "as requested" in said and "Other responses" not in said
 
 
@@ -503,22 +490,22 @@ def test_a_column_that_no_regression_explains_is_no_response(column, expected):
 @pytest.mark.slow
 def test_other_responses_are_shown_with_commands_that_work():
     source = insurance()
-    said = surveyed(source)[2]
+    said = surveyed(source).said
     commands = re.findall(r"^  (\w+) \(.+\): (snakemake --cores 1 init --config .+)$", said, re.MULTILINE)
     assert 2 <= len(commands) <= 3
     for column, command in commands:
         entries = dict(entry.split("=", 1) for entry in shlex.split(command.partition("--config ")[2]))
         assert entries.pop("csv") == source and entries["response"] == column
-        config, layout, _ = surveyed(source, Request(**entries))
+        config, layout, *_ = surveyed(source, Request(**entries))
         assert formula(config).startswith(column) and Path(entries["output"]).exists() and column in layout.columns
 
 
 @pytest.mark.slow
 def test_flights_have_other_responses_too(folder):
     write_asa(folder, 2006, 3000)
-    said = surveyed("2006.csv")[2]
+    said = surveyed("2006.csv").said
     assert "  arr_delay (numbers): snakemake --cores 1 init --config csv=2006.csv response=arr_delay" in said
-    config = surveyed("2006.csv", Request("arr_delay", output="config/arrival.yaml"))[0]
+    config = surveyed("2006.csv", Request("arr_delay", output="config/arrival.yaml")).config
     assert formula(config) == "arr_delay ~ carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"
 
 
@@ -536,7 +523,7 @@ def test_a_parquet_file_has_the_types_that_it_says():
         }
     )
     frame.write_parquet("x.parquet")
-    config, layout, _ = surveyed("x.parquet")
+    config, layout, *_ = surveyed("x.parquet")
     assert {name: column.type for name, column in layout.columns.items()} == {
         "at": "date",
         "kind": "string",
@@ -550,7 +537,7 @@ def test_a_packed_file_in_another_encoding_with_lines_that_cannot_be_read():
     lines = [f"{name},{RANDOM.normal():.3f}\n" for name in chosen(ROWS, "Köln", "Ulm")]
     lines[7] = "cut\n"
     Path("x.csv.gz").write_bytes(gzip.compress("".join(["city,y\n", *lines]).encode("latin-1")))
-    config, layout, said = surveyed("x.csv.gz")
+    config, layout, _, said = surveyed("x.csv.gz")
     assert layout.encoding == "latin-1" and config.data.bad_rows == "drop"
     assert "lines that cannot be read: 1;" in said and "Köln" in said and formula(config) == "y ~ city"
 
@@ -658,7 +645,7 @@ LATE_DEPARTURE = "late_departure ~ carrier + origin + dest + C(month) + C(weekda
 @pytest.mark.slow
 def test_a_selection_without_arrivals_asks_for_late_departures():
     bts_selection().write_csv("mine.csv")
-    config, layout, said = surveyed("mine.csv")
+    config, layout, _, said = surveyed("mine.csv")
     assert layout == load_layout("bts_custom") and formula(config) == LATE_DEPARTURE
     assert config.data.derive == {"late_departure": "dep_delay_new >= 15"}
     assert config.data.where == {"departed": "dep_delay_new IS NOT NULL"}
@@ -680,15 +667,15 @@ def test_a_layout_of_flights_needs_no_column_that_the_file_lacks(changes, expect
     for name, value in changes.items():
         frame = frame.drop(name) if value is None else frame.with_columns(value.alias(name))
     frame.write_csv("mine.csv")
-    assert formula(surveyed("mine.csv")[0]) == expected
+    assert surveyed("mine.csv").formula == expected
 
 
 @pytest.mark.slow
 def test_the_other_question_about_flights_is_shown_and_can_be_asked():
     bts_selection().with_columns(ARR_DELAY=pl.col("DEP_DELAY_NEW") + 1).write_csv("mine.csv")
-    said = surveyed("mine.csv")[2]
+    said = surveyed("mine.csv").said
     assert "late_departure (departs 15 minutes late or more, the official definition): snakemake" in said
-    config = surveyed("mine.csv", Request("late_departure", output="config/departures.yaml"))[0]
+    config = surveyed("mine.csv", Request("late_departure", output="config/departures.yaml")).config
     assert config.data.derive == {"late_departure": "dep_delay_new >= 15"}
 
 
@@ -716,14 +703,14 @@ def taxi_rides(rows: int = 2000) -> pl.DataFrame:
 @pytest.mark.parametrize("response", ["tip", "fare"])
 def test_a_total_with_fees_that_the_file_lacks_is_a_leak(response):
     taxi_rides().write_csv("taxis.csv")
-    config, _, said = surveyed("taxis.csv", Request(response))
+    config, _, _, said = surveyed("taxis.csv", Request(response))
     assert "total" not in formula(config) and left_out(said)["total"].startswith("a leak: nearly the sum ")
     assert "distance" in formula(config)
 
 
 def test_the_parts_of_a_total_are_leaks():
     taxi_rides().write_csv("taxis.csv")
-    config, _, said = surveyed("taxis.csv", Request("total"))
+    config, _, _, said = surveyed("taxis.csv", Request("total"))
     assert formula(config) == "total ~ distance"
     assert left_out(said)["fare"] == "a leak: fare + tolls + tip is nearly the response"
 
@@ -731,7 +718,7 @@ def test_the_parts_of_a_total_are_leaks():
 def test_numbers_that_go_together_make_no_sum():
     frame = taxi_rides().with_columns(total=pl.col("fare") * 1.5 + RANDOM.normal(0, 1, 2000))
     frame.write_csv("taxis.csv")
-    assert "nearly the sum" not in surveyed("taxis.csv", Request("tip"))[2]
+    assert "nearly the sum" not in surveyed("taxis.csv", Request("tip")).said
 
 
 @pytest.mark.parametrize(("name", "factor"), [("person_years", 1.0), ("population", 1000.0), ("Exposure", 0.001)])
@@ -740,7 +727,7 @@ def test_the_exposure_of_a_count_is_its_offset(name, factor):
     age = RANDOM.integers(30, 80, ROWS)
     deaths = RANDOM.poisson(years * np.exp(-1 + 0.03 * (age - 50)))
     source = written("cohort.csv", age=age, **{name: (factor * years).round(6)}, deaths=deaths)
-    config, _, said = surveyed(source)
+    config, _, _, said = surveyed(source)
     model = config.models["deaths"]
     assert (model.formula, model.family, model.offset) == ("deaths ~ age", "poisson", f"log({name})"), said
     assert name in config.data.columns and f"deaths ~ age; offset: log({name}); standard errors: robust" in said
@@ -750,10 +737,10 @@ def test_the_exposure_of_a_count_is_its_offset(name, factor):
 def test_an_exposure_of_0_or_of_no_count_is_no_offset():
     size, years = RANDOM.normal(9, 2, ROWS), RANDOM.gamma(2, 1, ROWS)
     source = written("x.csv", person_years=years, price=size + years)
-    assert surveyed(source)[0].models["price"].offset is None
+    assert surveyed(source).config.models["price"].offset is None
     years[3] = 0.0
     source = written("y.csv", person_years=years, visits=RANDOM.poisson(2, ROWS), size=size)
-    model = surveyed(source)[0].models["visits"]
+    model = surveyed(source).config.models["visits"]
     assert model.offset is None and "person_years" in model.formula
 
 
@@ -772,7 +759,7 @@ def flowers(apart: float) -> pl.DataFrame:
 @pytest.mark.slow
 def test_a_text_of_three_values_in_the_last_column_is_a_response_of_classes():
     flowers(1.0).write_csv("iris.csv")
-    config, _, said = surveyed("iris.csv")
+    config, _, _, said = surveyed("iris.csv")
     model = config.models["species"]
     assert (model.formula, model.family) == ("species ~ sepal + petal", "multinomial")
     assert model.std_errors == "robust" and not model.l2
@@ -782,7 +769,7 @@ def test_a_text_of_three_values_in_the_last_column_is_a_response_of_classes():
 
 def test_classes_that_covariates_tell_apart_get_a_ridge():
     flowers(12.0).write_csv("iris.csv")
-    config, _, said = surveyed("iris.csv")
+    config, _, _, said = surveyed("iris.csv")
     assert config.models["species"].l2 == 0.001 and "sepal + petal; a ridge, so no standard errors" in said
     assert "The covariates tell some classes apart" in Path("config/iris.yaml").read_text()
 
@@ -803,7 +790,7 @@ def test_a_factor_with_a_level_that_lacks_a_class_is_left_out():
         island=pl.when(pl.col("species") == "setosa").then(pl.lit("x")).otherwise(pl.lit("y"))
     )
     frame.select("island", "sepal", "petal", "species").write_csv("iris.csv")
-    assert "x has fewer than 5 rows of versicolor, so its effect" in left_out(surveyed("iris.csv")[2])["island"]
+    assert "x has fewer than 5 rows of versicolor, so its effect" in left_out(surveyed("iris.csv").said)["island"]
 
 
 def test_a_number_that_two_units_have_most_of_joins_as_its_logarithm():
@@ -819,7 +806,7 @@ def test_a_number_that_two_units_have_most_of_joins_as_its_logarithm():
         }
     )
     frame.write_csv("countries.csv")
-    config, _, said = surveyed("countries.csv")
+    config, _, _, said = surveyed("countries.csv")
     assert formula(config) == "expectancy ~ log(population) + rain", said
     assert config.models["expectancy"].std_errors == "cluster(country)"
 
@@ -832,5 +819,5 @@ def test_departure_delay_explains_no_arrival_delay_in_any_file():
         wind=wind,
         Arrival_Delay=early + RANDOM.normal(0, 3, ROWS),
     )
-    config, _, said = surveyed(source)
+    config, _, _, said = surveyed(source)
     assert formula(config) == "Arrival_Delay ~ wind" and "once the flight has left" in left_out(said)["Departure_Delay"]

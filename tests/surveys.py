@@ -1,0 +1,41 @@
+"""What `snakemake init` makes of a file."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from tfglm.config import Config, Layout, load, load_layout
+from tfglm.data.ingest import ingest
+from tfglm.data.shards import IngestedFile
+from tfglm.survey.init import Request, init
+
+
+class Surveyed(NamedTuple):
+    """The config and layout that are written for a file, its rows as these read them, and what is said of it."""
+
+    config: Config
+    layout: Layout
+    file: IngestedFile
+    said: str
+
+    @property
+    def formula(self) -> str:
+        """That of the only model."""
+        return formula(self.config)
+
+
+def surveyed(source: str, request: Request | None = None, folder: Path = Path("config")) -> Surveyed:
+    """Survey a file, write its config to `folder`, and read all its rows with it."""
+    said: list[str] = []
+    path = init(source, folder, said.append, request)
+    config = load(yaml.safe_load(path.read_text()), str(path))
+    (name,) = config.data.layout
+    ingest(Path(source), "rows", {name: load_layout(name)}, config.data, folder / "ingested", log=said.append)
+    file = IngestedFile.load(folder / "ingested" / "manifest.json")
+    return Surveyed(config, load_layout(name), file, "\n".join(said))
+
+
+def formula(config: Config) -> str:
+    (model,) = config.models.values()
+    return model.formula
