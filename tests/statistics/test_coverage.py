@@ -38,7 +38,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(tmp_path):
     replicates = Replicates(frame, "carrier + hour + wind", "binomial", tmp_path)
     random = np.random.default_rng(2)
     mean = scipy.special.expit(eta)
-    fits = [replicates.fit((random.random(ROWS) < mean).astype(float)) for _ in range(2000)]
+    fits = [replicates.fit((random.random(ROWS) < mean).astype(float)) for _ in range(1000)]
     covered, spread = coverage(fits, truth, 1)
     assert np.all((covered >= 0.935) & (covered <= 0.965)), covered
     assert np.all((spread >= 0.95) & (spread <= 1.05)), spread
@@ -51,7 +51,7 @@ def test_where_rows_of_a_day_are_alike_only_errors_by_cluster_hold_up(tmp_path):
     replicates = Replicates(frame, "carrier + hour + wind", "gaussian", tmp_path, std_errors="cluster(date)")
     random = np.random.default_rng(3)
     date = frame["date"].to_numpy()
-    fits = [replicates.fit(eta + random.normal(size=100)[date] + random.normal(size=ROWS)) for _ in range(500)]
+    fits = [replicates.fit(eta + random.normal(size=100)[date] + random.normal(size=ROWS)) for _ in range(300)]
     covered, _ = coverage(fits, truth, 1)
     assert np.all((covered >= 0.93) & (covered <= 0.97)), covered
     classical, _ = coverage(fits, truth, 2)

@@ -394,8 +394,8 @@ def test_what_no_rows_could_train_is_refused(keys, message):
         ),
         ({"strategy": "tpu"}, "networks.one.strategy: `tpu` is for a machine with a TPU, and there is no TPU in /dev"),
         (
-            {"strategy": "multi_worker_mirrored", "workers": 4, "auto_shard": "file"},
-            "networks.one.auto_shard: `file` gives each of 4 workers its own units of up to 32,768 training rows, and the",
+            {"strategy": "multi_worker_mirrored", "workers": 2, "auto_shard": "file"},
+            "networks.one.auto_shard: `file` gives each of 2 workers its own units of up to 32,768 training rows, and the",
         ),
     ],
 )
