@@ -77,7 +77,7 @@ class Model:
         if family in ("gaussian", "gamma") and settings["std_errors"] == "quasi":
             settings["std_errors"] = "classical"
         choice = random.random()
-        if choice < 0.15 and family != "gamma":
+        if choice < 0.15:
             settings["absorb"] = ["shop"]
             settings["std_errors"] = str(random.choice(["classical", "HC1", "cluster(date)"]))
         elif choice < 0.3 and family in ("binomial", "poisson"):

@@ -366,7 +366,11 @@ GIVEN = {"formula": "late ~ x + z", "family": "binomial", "absorb": ["tail", "ro
         ({"marginal_effects": True}, "marginal_effects: there are none where factors are absorbed"),
         ({"leverage": True}, "absorb: there are no leverages"),
         ({"std_errors": "HC3"}, "absorb: there are no standard errors `HC3`"),
-        ({"link": "probit"}, "absorb: there is no family binomial with link probit"),
+        (
+            {"family": "gaussian", "link": "log"},
+            "absorb: with link log the likelihood of this family may have several maxima",
+        ),
+        ({"family": "multinomial"}, "absorb: a regression of classes absorbs no factors"),
         ({"std_errors": "driscoll_kraay(day)"}, "absorb: there are no standard errors `driscoll_kraay"),
         ({"export": True}, "absorb: a model with absorbed factors cannot be exported"),
     ],

@@ -52,7 +52,7 @@ MODELS = {
     "Firth": ("late ~ sure + hour", "binomial", {"firth": True}),
     "ridge": ("late ~ carrier + hour", "binomial", {"l2": 0.01, "weights": "weight", "frequency": "times"}),
     "lasso": ("delay ~ carrier + hour", "gaussian", {"l1": 0.05}),
-    "absorbed": ("late ~ hour", "binomial", {"absorb": ["carrier"], "std_errors": "cluster(month)"}),
+    "absorbed": ("count ~ hour", "negative_binomial", {"absorb": ["carrier"], "std_errors": "cluster(month)"}),
     "folds": ("late ~ carrier + hour", "binomial", {"path": PATH}),
     "folds of a column": ("delay ~ carrier + hour", "gaussian", {"path": {**PATH, "by": "month"}}),
     "folds of classes": ("carrier ~ C(month) + hour", "multinomial", {"path": {**PATH, "l1_ratio": 0}}),

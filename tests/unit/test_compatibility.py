@@ -42,7 +42,7 @@ EXAMPLES = {
     "`link`": {"link": "log"},
     "a link that is not the default": {"link": "probit", "family": "binomial"},
     "link `inverse` or `1/mu^2`": {"link": "inverse", "family": "gamma"},
-    "a family with a link that is not canonical": {"family": "gamma"},
+    "`gaussian` or `inverse_gaussian` with link `log`": {"family": "gaussian", "link": "log"},
     "`std_errors` other than `classical`": {"std_errors": "HC1"},
     "`std_errors: quasi`, or by date": {"std_errors": "newey_west(day)"},
     "`std_errors` other than `classical` and `quasi`": {"std_errors": "cluster(day)"},

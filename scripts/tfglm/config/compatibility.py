@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfglm.config.families import (
-    CANONICAL,
     DISPERSION_ESTIMATED,
     LINKS,
+    NOT_CONVEX,
     POSITIVE_PREDICTOR,
     WITH_FIRTH,
     estimated_shape,
@@ -81,7 +81,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`link`": value_of("link"),
     "a link that is not the default": lambda m: link_of(m) != LINKS[m.family][0],
     "link `inverse` or `1/mu^2`": lambda m: m.link in POSITIVE_PREDICTOR,
-    "a family with a link that is not canonical": lambda m: (m.family, link_of(m)) not in CANONICAL,
+    "`gaussian` or `inverse_gaussian` with link `log`": lambda m: (m.family, link_of(m)) in NOT_CONVEX,
     "`std_errors` other than `classical`": lambda m: m.std_errors != "classical",
     "`std_errors: quasi`, or by date": lambda m: m.errors.kind in ("quasi", *SERIAL),
     "`std_errors` other than `classical` and `quasi`": lambda m: m.std_errors not in ("classical", "quasi"),
@@ -228,9 +228,16 @@ CONFLICTS = (
     Conflict(
         "absorb",
         ABSORB,
-        "a family with a link that is not canonical",
-        "there is no family {model.family} with link {link} where factors are absorbed; there are "
-        + ", ".join(f"{family} with {link}" for family, link in CANONICAL),
+        "`gaussian` or `inverse_gaussian` with link `log`",
+        "with link log the likelihood of this family may have several maxima, so it absorbs no factors; use family gamma with "
+        "link log, or write the factors into the formula",
+    ),
+    Conflict(
+        "absorb",
+        ABSORB,
+        CLASSES,
+        "a regression of classes absorbs no factors; write them into the formula, or compare two classes at a time with family "
+        "binomial",
     ),
     # Smooth terms.
     *(

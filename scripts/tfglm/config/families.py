@@ -34,8 +34,9 @@ LINKS: dict[str, tuple[str, ...]] = {
 }
 """The links of each family, the default first."""
 
-CANONICAL = (("gaussian", "identity"), ("binomial", "logit"), ("poisson", "log"))
-"""Families and links that factors can be absorbed from."""
+NOT_CONVEX = (("gaussian", "log"), ("inverse_gaussian", "log"))
+"""Families and links whose loss is not convex in the linear predictor, so that the observed information may not be positive
+definite. Conjugate gradients, which solve for absorbed factors, need one that is."""
 
 WITH_FIRTH = {"binomial": "logit", "poisson": "log"}
 """Families that Firth's penalty is for, each with the link that it needs."""

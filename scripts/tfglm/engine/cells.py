@@ -76,7 +76,8 @@ class CellTasks:
 
     - `cells`: for each pair of factors the number of pairs of levels, then these pairs. For each column of clusters, then by
       level of the absorbed factors the lowest and the highest number of the clusters of its rows.
-    - `information`, `rectifier`: the sums of the pass with this name, then for each pair of levels the sum of its weights.
+    - `information`, `observed`, `rectifier`: the sums of the pass with this name, then for each pair of levels the sum of its
+      weights.
     - `left`, with `loadings` [levels, columns] and `columns` [coefficients] in the state: by cluster the rows, then the
       scores of the covariates after the absorbed factors are projected out. The clusters are those of column `clustering` [1]
       of `Design.cluster_counts`. Without clusters it is their products with the
@@ -91,7 +92,7 @@ class CellTasks:
 
     @np.errstate(all="ignore")  # what takes no part may be anything
     def __call__(self, state: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
-        if self._what in ("information", "rectifier"):
+        if self._what in ("information", "observed", "rectifier"):
             return self._with_cells(state, call)
         return self._cells(state, call) if self._what == "cells" else self._left(state, call)
 
@@ -115,6 +116,8 @@ class CellTasks:
     def _weight(self, evaluated: Evaluated) -> np.ndarray:
         if self._what == "information":
             return evaluated.terms.weight
+        if self._what == "observed":
+            return evaluated.observed
         family, direction = self._passes.family, evaluated.coefficients
         return np.asarray(rectified(evaluated.rows, family, evaluated.along, direction, evaluated.state)["weight"])
 

@@ -157,8 +157,9 @@ class CellIndex:
     def sum(
         self, workload: Workload, executor: Executor, what: str, state: Mapping[str, np.ndarray]
     ) -> tuple[Sums, np.ndarray]:
-        """The sums of the pass `information` or `rectifier`, and the sums of its weights by pair of levels."""
-        digest = hashlib.sha256(f"{what} {workload.design.family}".encode())
+        """The sums of the pass `information`, `observed` or `rectifier`, and the sums of its weights by pair of levels."""
+        tasks = [task(workload.passes(signature), what) for signature in self.places]
+        digest = hashlib.sha256(repr(tasks).encode())
         for value in state.values():
             digest.update(np.ascontiguousarray(value, float).tobytes())
         order = {signature: f"sums_{place}" for place, signature in enumerate(self.places)}
@@ -306,6 +307,11 @@ class AbsorbedObjective(Objective):
         total, cells = self.index.sum(self.workload, self.executor, sums, self.workload.state(coefficients))
         blocks = sparse_blocks(design, total, cells, self.index.pattern, self.free)
         return Point(coefficients, float(total["loss"]), gradient(design, total), float(total["pearson"]), blocks)
+
+    def observed(self, coefficients: np.ndarray) -> SparseBlocks:
+        state = self.workload.state(coefficients)
+        total, cells = self.index.sum(self.workload, self.executor, "observed", state)
+        return sparse_blocks(self.design, total, cells, self.index.pattern, self.free)
 
     def rectified(self, state: Mapping[str, np.ndarray], moving: np.ndarray) -> tuple[Sums, Blocks]:
         total, cells = self.index.sum(self.workload, self.executor, "rectifier", state)

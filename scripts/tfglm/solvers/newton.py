@@ -39,7 +39,7 @@ import scipy.linalg
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError
 from tfglm.solvers.descent import FRESH, Age, Descent, is_no_higher, search_line
-from tfglm.solvers.information import Blocks, Factored, factor
+from tfglm.solvers.information import Blocks, Factored
 from tfglm.solvers.objective import Objective, Point, Solution
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
 
@@ -361,7 +361,7 @@ class ObservedNewton(Descent):
             self.scoring.sum()
             self.moved = 0.0
         matrix = self.objective.observed(self.scoring.point.coefficients)
-        self.hessian = factor(matrix.penalised(self.objective.ridge))
+        self.hessian = self.objective.factored(matrix.penalised(self.objective.ridge))
         self.began, self.before, self.is_stuck = self.iteration, np.inf, False
 
     def measure(self) -> None:

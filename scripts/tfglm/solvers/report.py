@@ -47,7 +47,7 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
     content["likelihood_ratio_tests"] = tests
     warnings += objective.remarks()
     if solution.has_covariance:
-        warnings += [*on_dispersion(solution), *on_incidental_parameters(solution)]
+        warnings += [*on_dispersion(solution), *on_incidental_parameters(solution, shape)]
     warnings += on_near(design, near)
     if solution.is_perfect:
         warnings.append(on_perfect_fit(design))
@@ -313,19 +313,22 @@ def on_dispersion(solution: Solution) -> list[str]:
     ]
 
 
-def on_incidental_parameters(solution: Solution) -> list[str]:
-    """A warning if a logistic regression has too few rows for each level of a factor.
+def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[str]:
+    """A warning if a logistic regression, or an estimated theta, has too few rows for each level of a factor.
 
-    With T rows for each level, its coefficients are too large by the factor T / (T - 1): Neyman & Scott, Econometrica 16 (1948);
-    Andersen, JRSS B 32 (1970); Chamberlain, Review of Economic Studies 47 (1980). Levels whose responses are all alike do not
-    count.
+    With T rows for each level, the coefficients of a logistic regression are too large by the factor T / (T - 1): Neyman &
+    Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of Economic Studies 47 (1980). Of a negative
+    binomial only theta is too large, and with it classical standard errors are too small (Allison & Waterman, Sociological
+    Methodology 32, 2002). Levels whose responses are all alike do not count.
     """
     objective, design = solution.objective, solution.objective.design
-    if not objective.family.incidental_bias or design.l2 or design.firth:
+    of_theta = shape is not None and shape.name == "theta" and not design.smooths
+    if not (objective.family.incidental_bias or of_theta) or design.l2 or design.firth:
         return []
-    # A row with several trials, or with a share and a weight, counts as so many rows.
+    # A binomial row with several trials, or with a share and a weight, counts as so many rows.
     counts, free = objective.counts, objective.free_count
-    rows = float(counts["weight_sum" if design.trials or counts["saturated"] else "rows"])
+    weighted = not of_theta and (design.trials or counts["saturated"])
+    rows = float(counts["weight_sum" if weighted else "rows"])
     fixed = [part for part in design.parts if part.term.name in design.unpenalised_terms]
     largest = max(fixed, key=lambda part: part.size if part.grouping else 0, default=None)
     if largest is None or not largest.grouping:
@@ -334,9 +337,16 @@ def on_incidental_parameters(solution: Solution) -> list[str]:
     factor = rows / (rows - free) if rows > free else np.inf
     if levels < MANY_LEVELS or factor <= BIASED_ABOVE:
         return []
+    few = f"`{largest.term.name}` has {levels:,} levels, and {rows / levels:,.3g} rows for each of them: with so few"
+    if of_theta:
+        robust = ", and classical standard errors are too small: use `std_errors: robust` or `cluster(column)`"
+        return [
+            f"{few} the estimate of theta is too large{robust if design.std_errors == 'classical' else ''} (incidental "
+            f"parameters: Allison and Waterman 2002)"
+        ]
     return [
-        f"`{largest.term.name}` has {levels:,} levels, and {rows / levels:,.3g} rows for each of them: with so few the "
-        f"coefficients of a logistic regression, also those of other terms, are too large by a factor of about {factor:,.3g} "
+        f"{few} the coefficients of a logistic regression, also those of other terms, are too large by a factor of about "
+        f"{factor:,.3g} "
         f"(incidental parameters: Neyman and Scott 1948, Andersen 1970, Chamberlain 1980). Merge rare levels with "
         f"`data.rare`, {'or absorb a coarser factor' if design.absorbed else 'leave the term out, or add a penalty, `l2`'}"
     ]

@@ -197,6 +197,13 @@ class SparseBlocks(Blocks):
         d = self.d + ridge[self.eliminated]
         return replace(self, a=self.a + np.diag(ridge[self.dense]), d=d, sparse=replace(self.sparse, diagonal=d))
 
+    def times(self, vector: np.ndarray) -> np.ndarray:
+        dense, eliminated = vector[self.dense], vector[self.eliminated]
+        result = np.zeros(len(vector))
+        result[self.dense] = self.a @ dense + self.b @ eliminated
+        result[self.eliminated] = dense @ self.b + self.sparse.times(eliminated[:, None])[:, 0]
+        return result
+
     def plus(self, other: Blocks, factor: float) -> Self:
         assert isinstance(other, SparseBlocks)
         added = super().plus(other, factor)
