@@ -90,7 +90,7 @@ class Covariates(tf.Module):
         rows = tf.shape(next(iter(columns.values())))[0]
         levels = {factor.name: self._level(factor, columns[factor.column]) for factor in design.categorical}
         groups = beside([self._group(grouping, levels) for grouping in design.groupings], rows, tf.int64)
-        of_factors = {factor.name: numbers_of(factor, columns[factor.column]) for factor in design.numeric}
+        of_factors = {factor.name: numbers_of(factor, columns) for factor in design.numeric}
         numbers = beside([self._number(multiplier, of_factors) for multiplier in self._multipliers], rows, tf.float64)
         offset = tf.zeros([rows], tf.float64)
         if design.offset:
@@ -177,11 +177,12 @@ class Served(tf.Module):
         return self._model.predict(**self._raw.columns(columns))
 
 
-def numbers_of(factor: Numeric, column: tf.Tensor) -> Sequence[tf.Tensor]:
-    """The numbers of a factor, given its column, [rows] each."""
+def numbers_of(factor: Numeric, columns: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:
+    """The numbers of a factor, given its columns, [rows] each."""
+    first, *others = (columns[name] for name in factor.columns)
     if factor.shape:
-        return tf.unstack(tf.reshape(tf.cast(column, tf.float64), [-1, factor.width]), axis=1)
-    return transforms.apply(tnp, factor.learnt, column)
+        return tf.unstack(tf.reshape(tf.cast(first, tf.float64), [-1, factor.width]), axis=1)
+    return transforms.apply(tnp, factor.learnt, (first, *others) if others else first)
 
 
 def save(

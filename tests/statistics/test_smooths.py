@@ -69,6 +69,9 @@ FITS = {
     "thin_plates": ("delay ~ s(hour, bs=tp) + s(wind, k=6, bs=tp) + carrier", "gaussian", {}),
     "thin_plates_binomial": ("late ~ s(hour, bs=tp, k=15) + carrier", "binomial", {}),
     "thin_plates_by": ("bumps ~ carrier + s(hour, by=carrier, bs=tp, k=8)", "poisson", {}),
+    "isotropic": ("gusts ~ s(hour, wind)", "gaussian", {}),
+    "isotropic_binomial": ("fails ~ s(hour, wind, k=12) + s(miles) + carrier", "binomial", {}),
+    "isotropic_by": ("gusts ~ carrier + s(hour, wind, by=carrier, k=10)", "gaussian", {}),
     "surface_of_three": ("gusts ~ te(hour, log1p(wind), miles, k=[5, 4, 3])", "gaussian", {}),
 }
 INFINITE = 15.0
@@ -330,8 +333,18 @@ REFUSED = {
     "delay ~ s(hour, by=carrier)": "their means differ by the term `carrier`; add it to the formula",
     "delay ~ s(hour, by=trips) + trips": "`by` takes a factor, and `trips` is a number; write the term C(trips)",
     "delay ~ s(hour, sp=0)": "sp of s() is the smoothing parameter, a number above 0, received 0",
-    "delay ~ s(hour, wind)": "s() takes one column, and k, bs and by, as in s(distance, k=20, bs=cr); for a smooth of several "
-    "write te(hour, distance)",
+    "delay ~ s(hour, wind, miles)": "s() takes one column or two, and k, bs and by, as in s(distance, k=20, bs=cr); for a "
+    "smooth of more write te(hour, distance, month)",
+    "delay ~ s(hour, wind, bs=cr)": "s() of two columns has bs=tp alone; for other bases write te(hour, wind)",
+    "delay ~ s(hour, wind, k=3)": "k of s() of two columns must be a whole number from 4",
+    "delay ~ s(hour, wind, k=300)": "k of s() must be a whole number from 3 to 200 with bs=tp, received 300",
+    "delay ~ s(log1p(hour), wind)": "s() of two columns takes the names of two, as in s(lon, lat)",
+    "delay ~ s(hour, hour)": "s() of two columns takes the names of two, as in s(lon, lat)",
+    "delay ~ s(hour, carrier)": "`carrier` is text, and s() takes numbers",
+    "delay ~ s(hour, delay)": "`delay` is the response and cannot be on the right-hand side too",
+    "delay ~ s(hour, winds)": "no column `winds`; did you mean `wind`?",
+    "delay ~ s(hour, wind) + wind": "are both of `wind`, and a smooth contains the straight line; keep one",
+    "delay ~ s(hour, wind) + te(wind, miles)": "are both of `wind`",
     "delay ~ te(hour, trips)": "`trips in te(hour, trips)`: te() has k=5 coefficients, and the training rows have 4 distinct",
     "delay ~ te(hour, carrier)": "`carrier` is text, and te() takes numbers",
     "delay ~ te(hour, hour)": "te() takes different columns, and `hour` is there twice; take one out",

@@ -13,16 +13,18 @@ from pools import estimates_of, fit_files, fit_frame, ingest_frame
 from tfglm import export
 from tfglm.config.compatibility import has_smooths
 from tfglm.config.models import columns_of, has_curves
-from tfglm.design import transforms
+from tfglm.data import training_rows
+from tfglm.design import thin_plates, transforms
 from tfglm.design.derivatives import derivative
 from tfglm.design.formula import parse
+from tfglm.design.references import check_pairwise
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
-from tfglm.report.curves import effects_plot
+from tfglm.report.curves import effects_plot, surfaces_of
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import NO_WORDS, Words
 from tfglm.results import effects, joint, predict
-from tfglm.results.margins import margins
+from tfglm.results.margins import average_rows, margins
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 R = json.loads((GOLDEN / "smooths.json").read_text())
@@ -40,6 +42,11 @@ def fit(files):
     return fit_files(files, "hits ~ te(hour, wind) + carrier", "poisson")
 
 
+@pytest.fixture(scope="module")
+def plates(files):
+    return fit_files(files, "hits ~ s(hour, wind, k=15) + carrier", "poisson")
+
+
 def predicted(design, fitted, file) -> pd.DataFrame:
     tables = predict.predictions(design, fitted, file, {}, [], fitted.summary["df_residual"], 0.95)
     return pd.concat([table.to_pandas() for table in tables]).sort_values("row")
@@ -54,6 +61,16 @@ def lambdas(fitted) -> dict[str, float]:
     return {margin["column"]: margin["log_lambda"] for margin in smooth["margins"]}
 
 
+ON_A_LINE = {
+    "constant": (np.zeros_like, 5, r"`s\(x, z, k=5\)`: s\(\) of two columns needs points that are not on one line"),
+    "a line": (lambda x: 1e9 - 3 * x, 5, "needs points that are not on one line"),
+    "few": (
+        np.square,
+        30,
+        "k=30 coefficients, and the training rows have 20 distinct pairs of values; choose a k of at most 20",
+    ),
+}
+
 OTHER_WORDS = {
     "other units": (
         "hits ~ te(hour, wind) + carrier",
@@ -64,6 +81,67 @@ OTHER_WORDS = {
     "other rows first": ("hits ~ te(hour, wind) + carrier", lambda frame: frame.sample(frac=1, random_state=1)),
     "derived": ("hits ~ te(I(hour / 60 - 7), wind) + carrier", lambda frame: frame),
 }
+
+
+def in_a_larger_unit(frame):
+    return frame.assign(hour=frame["hour"] * 1e9 + 1e10, wind=frame["wind"] * 1e9)
+
+
+@pytest.mark.parametrize("change", [in_a_larger_unit, OTHER_WORDS["other rows first"][1]])
+def test_isotropic_smooths_have_neither_units_nor_an_order_of_rows(change, plates, tmp_path):
+    frame = change(ROWS)
+    design, fitted = fit_frame(frame, "hits ~ carrier + s(hour, wind, k=15)", "poisson", tmp_path / "fit")
+    rows = predicted(design, fitted, to_predict(frame.iloc[:SHOWN], tmp_path / "rows"))
+    expected = predicted(plates[0], plates[1], to_predict(ROWS.loc[frame.index[:SHOWN]], tmp_path / "expected"))
+    error = expected["linear_predictor_std_error"]
+    assert np.all(np.abs(rows["linear_predictor"] - expected["linear_predictor"]) <= 1e-6 * error)
+    np.testing.assert_allclose(rows["linear_predictor_std_error"], error, rtol=1e-6)
+
+
+def test_scenarios_set_one_number_of_a_surface(plates, files, tmp_path):
+    design, fitted, dictionary = plates
+    averaged = average_rows(design, fitted, files, margins_at={"calm": {"wind": "2"}})
+    of_calm = predicted(design, fitted, to_predict(ROWS.assign(wind=2.0), tmp_path))["mean"].mean()
+    assert averaged.scenarios["calm"].response[0].mean[0] == pytest.approx(of_calm, rel=1e-10)
+    with pytest.raises(UserError, match=r"models\.m\.margins_at\.calm\.wind: 99 is outside the range"):
+        average_rows(design, fitted, files, margins_at={"calm": {"wind": "99"}})
+    table = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
+    assert len(table) == 31**2 and set(table["column"]) == {"hour"} and set(table["column_2"]) == {"wind"}
+
+
+def test_each_level_has_a_surface_of_its_own(files):
+    design, fitted, dictionary = fit_files(files, "gusts ~ carrier + s(hour, wind, by=carrier, k=10)", "gaussian")
+    table = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
+    assert table["at"].drop_duplicates().tolist() == [f"carrier {level}" for level in ("AA", "B6", "DL")]
+    assert table.groupby("at")["effect"].agg(np.ptp).nunique() == 3 and len(surfaces_of(table)) == 3
+    with pytest.raises(UserError, match=r"depends on both columns of `s\(hour, wind, k=10\)`; take it out"):
+        check_pairwise(design, ["carrier"], {})
+
+
+def test_frequencies_and_samples_of_points(tmp_path, monkeypatch):
+    once = ROWS[["hour", "wind", "gusts", "trips"]]
+    often = once.loc[once.index.repeat(once["trips"])]
+    first, other = (
+        fit_frame(frame, "gusts ~ s(hour, wind, k=9)", "gaussian", tmp_path / str(number), **keys)
+        for number, (frame, keys) in enumerate([(once, {"frequency": "trips"}), (often, {})])
+    )
+    assert first[0].numeric[0].learnt == other[0].numeric[0].learnt
+    assert first[1].summary["reml"] == pytest.approx(other[1].summary["reml"], rel=1e-9)
+    whole = fit_frame(once, "gusts ~ s(hour, wind, k=9)", "gaussian", tmp_path / "whole")[1]
+    monkeypatch.setattr(training_rows, "MOST_COUNTED", 100)
+    monkeypatch.setattr(thin_plates, "MOST_CENTRES", 60)
+    design, fitted = fit_frame(once, "gusts ~ s(hour, wind, k=9)", "gaussian", tmp_path / "sampled")
+    assert "as there are more than 100 distinct pairs of its values" in design.remarks[0]
+    assert len(design.numeric[0].learnt[0]["centres"]) == 60 and fitted.summary["converged"]
+    assert fitted.summary["deviance"] == pytest.approx(whole.summary["deviance"], rel=0.02)
+
+
+@pytest.mark.parametrize(("z", "k", "problem"), ON_A_LINE.values(), ids=ON_A_LINE)
+def test_points_without_a_plane_are_refused(z, k, problem, tmp_path):
+    x = np.arange(20.0)
+    frame = pd.DataFrame({"x": x, "z": z(x), "y": x**2})
+    with pytest.raises(UserError, match=problem):
+        fit_frame(frame, f"y ~ s(x, z, k={k})", "gaussian", tmp_path)
 
 
 @pytest.mark.parametrize("how", OTHER_WORDS)
@@ -124,6 +202,11 @@ def test_a_surface_goes_on_beyond_the_rows_as_in_mgcv(files, tmp_path):
     rows = predicted(design, fitted, to_predict(far.assign(gusts=0.0), tmp_path))
     np.testing.assert_allclose(rows["linear_predictor"], R["far"]["eta"], rtol=1e-7)
     assert rows["remark"].tolist() == ["outside the range of a spline"] * 4
+    design, fitted, _ = fit_files(files, "gusts ~ s(hour, wind)", "gaussian")
+    rows = predicted(design, fitted, to_predict(far.assign(gusts=0.0), tmp_path / "plates"))
+    np.testing.assert_allclose(rows["linear_predictor"], R["far"]["plates"], rtol=1e-6)
+    assert rows["remark"].tolist() == ["outside the range of a spline"] * 4
+    check_step(design, fitted, "step_on_plates")
 
 
 @pytest.mark.parametrize("options", ["", "k=7, bs=ps", "k=6, bs=[cr, cc], lower_bound=0, upper_bound=15.5", "k=[3, 8]"])
@@ -144,24 +227,28 @@ def test_columns_of_a_margin_are_constant_linear_and_orthogonal_at_the_points_of
         np.testing.assert_allclose(np.stack(derivative(learnt, points)), (above - below) / (2 * step), atol=1e-6)
 
 
-def test_effects_are_differences_on_the_surface(files, fit):
-    design, fitted, _ = fit_files(files, "gusts ~ te(hour, wind)", "gaussian")
-    points = {
-        name: np.array(values) for name, values in zip(design.terms[1].numeric, ([20.0, 12.0], [8.0, 3.0]), strict=True)
-    }
+def check_step(design, fitted, name):
+    """The difference between two points of a surface is that of mgcv."""
+    points = {"hour": np.array([20.0, 12.0]), "wind": np.array([8.0, 3.0])}
     step = effects.compared(
         estimates_of(design, fitted), effects.on_surface(design, design.terms[1], points), "std_error", 0.95
     )
-    assert step["effect"][0] == pytest.approx(R["step"]["effect"], rel=1e-6)
-    assert step["std_error"][0] == pytest.approx(R["step"]["std_error"], rel=1e-5)
+    assert step["effect"][0] == pytest.approx(R[name]["effect"], rel=1e-6)
+    assert step["std_error"][0] == pytest.approx(R[name]["std_error"], rel=1e-5)
+
+
+def test_effects_are_differences_on_the_surface(files, fit):
+    design, fitted, _ = fit_files(files, "gusts ~ te(hour, wind)", "gaussian")
+    check_step(design, fitted, "step")
     table = effects.curves(estimates_of(*fit[:2]), fit[2], 0.95)
     assert len(table) == 31**2 and set(table["column"]) == {"hour"} and set(table["column_2"]) == {"wind"}
     at_reference = table[(table["value"] == table["reference"]) & (table["value_2"] == table["reference_2"])]
     assert at_reference["effect"].tolist() == [0.0] and at_reference["ci_lower"].tolist() == [0.0]
 
 
-def test_marginal_effects_are_slopes_and_adjusted_means_hold_the_surface(files, fit, tmp_path):
-    design, fitted, _ = fit
+@pytest.mark.parametrize("which", ["fit", "plates"])
+def test_marginal_effects_are_slopes_and_adjusted_means_hold_the_surface(which, files, request, tmp_path):
+    design, fitted, _ = request.getfixturevalue(which)
     table = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95).effects.set_index("term")
     step = 1e-5
     for column in ("hour", "wind"):
@@ -180,8 +267,9 @@ def test_marginal_effects_are_slopes_and_adjusted_means_hold_the_surface(files, 
 
 
 @pytest.mark.slow
-def test_the_saved_model_predicts_as_the_tables_do(fit, tmp_path):
-    design, fitted, _ = fit
+@pytest.mark.parametrize("which", ["fit", "plates"])
+def test_the_saved_model_predicts_as_the_tables_do(which, request, tmp_path):
+    design, fitted, _ = request.getfixturevalue(which)
     rows = ROWS.iloc[:SHOWN].assign(hour=np.linspace(-5, 30, SHOWN))
     exported = export.ExportedRegression(design, fitted, {})
     served = exported.predict(

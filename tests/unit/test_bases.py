@@ -15,7 +15,7 @@ from tfglm.engine.workload import Workload
 
 FORMULA = (
     "y ~ z + s(hour, k=6) + s(wide, k=5) + te(knots, miles, k=3) + te(far, feet, k=[4, 3]) + (1 | g) + C(day)"
-    " + place + s(minute, k=4, by=place) + s(second, k=3, by=place)"
+    " + s(east, north, k=5) + place + s(minute, k=4, by=place) + s(second, k=3, by=place)"
 )
 SUMS = ("gradient", "information", "magnitudes", "squares", "jeffreys", "hc3", "curvature")
 
@@ -31,6 +31,8 @@ def rows(tmp_path_factory):
             "feet": random.choice([10, 20, 40, 80], number),
             "far": random.normal(size=number).round(6),
             "wide": random.normal(size=number).round(6),
+            "east": random.integers(0, 20, number).astype(float),
+            "north": random.choice([1.5, 2.5, 4.0, 8.0], number),
             "z": random.normal(size=number).round(2),
             "g": random.integers(0, 70, number),
             "day": random.integers(0, 5, number),
@@ -43,7 +45,7 @@ def rows(tmp_path_factory):
     frame["hour"] = frame["hour"].astype(float)
     frame.loc[5, "hour"] = np.nan  # takes no part, and has no number
     frame["miles"] = frame["miles"].astype(float)
-    frame.loc[6, ["z", "miles"]] = np.nan, 1e300  # takes no part, and has no mean
+    frame.loc[6, ["z", "miles", "east"]] = np.nan, 1e300, 1e300  # takes no part, and has no mean
     # `wide` and `far` are stored without codes.
     return ingest_frame(frame, tmp_path_factory.mktemp("bases"), limits=IngestLimits(most_codes=2000))
 

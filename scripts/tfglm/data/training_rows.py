@@ -11,6 +11,9 @@ from tfglm.data.shards import MISSING, IngestedFile, Shard
 MOST_SAMPLED = 2**18
 """Rows of a sample."""
 
+MOST_COUNTED = 2**18
+"""Distinct points of two columns that are counted."""
+
 ROWS_AT_ONCE = 2**14
 """Rows whose products are in memory together."""
 
@@ -139,6 +142,33 @@ def repeated(
                 counts[value] = counts.get(value, 0.0) + rows
     pairs = sorted((value, rows) for value, rows in counts.items() if rows > 0)
     return np.array([value for value, _ in pairs]), np.array([rows for _, rows in pairs])
+
+
+def counted_together(
+    files: Sequence[IngestedFile], columns: Sequence[str], frequency: str | None, required: Collection[str]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the distinct points of two columns of numbers in the training rows, [points, 2] in ascending order, and the rows of
+    each; None if there are more than MOST_COUNTED. With a column `frequency` a row counts as often as it says."""
+    points, rows = np.zeros((0, len(columns))), np.zeros(0)
+    for file in files:
+        for shard in training_shards(file):
+            good = usable(file, shard, required)
+            values = np.stack([decoded(file, shard, column)[good] for column in columns], axis=1)
+            times = decoded(file, shard, frequency)[good] if frequency else np.ones(len(values))
+            counted = (times > 0) & ~np.isnan(values).any(axis=1)
+            own, of_own = distinct_points(values[counted], times[counted])
+            points, rows = distinct_points(np.concatenate([points, own]), np.concatenate([rows, of_own]))
+            if len(points) > MOST_COUNTED:
+                return None
+    return points, rows
+
+
+def distinct_points(points: np.ndarray, times: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct ones of points [points, 2] in ascending order, and how often each occurs, a point with `times` as often
+    as these say."""
+    # Complex numbers are sorted ten times as fast as rows.
+    distinct, place = np.unique(points[:, 0] + 1j * points[:, 1], return_inverse=True)
+    return np.stack([distinct.real, distinct.imag], axis=1), np.bincount(place, times, len(distinct))
 
 
 def moments(

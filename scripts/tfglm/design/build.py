@@ -39,6 +39,7 @@ from tfglm.design.origin import from_mean
 from tfglm.design.parametrisation import apart
 from tfglm.design.penalties import penalty_factors
 from tfglm.design.references import levels_in_words
+from tfglm.design.splines import check_points, learn_thin_plates
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError, nearest
 from tfglm.families import FAMILIES, family_of
@@ -149,7 +150,8 @@ class _DesignBuilder:
             check_response(response, settings, self.where)
         for term in formula.terms:
             for factor in term.factors:
-                self.column(factor.column, where)
+                for column in factor.columns:
+                    self.column(column, where)
         check_dot([self.column(name, where) for name in settings.dot], where)
         # Before the terms, whose numbers are standardised with each row as often as these say.
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
@@ -271,6 +273,8 @@ class _DesignBuilder:
             pixels = math.prod(shape)
             learnt_shape = ({"function": IMAGE, "shape": shape},)
             return Numeric(factor.name, column.name, learnt_shape, (0.0,) * pixels, (LARGEST_PIXEL,) * pixels)
+        if factor.beside:
+            return self.in_the_plane(factor, where)
         learnt, center, variance = self.learnt(factor, column, where)
         # Functions learnt from a sample have inexact moments, and penalties depend on these.
         sampled = bool(factor.calls) and self.counted(column) is None
@@ -287,6 +291,28 @@ class _DesignBuilder:
             # Other columns would have other penalties.
             center, spread = np.zeros_like(center), np.ones_like(spread)
         return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
+
+    def in_the_plane(self, factor: FormulaFactor, where: str) -> Numeric:
+        """The factor of `s(x, z)`. Raises UserError for too few distinct pairs of values."""
+        frequency, required = self.settings.frequency, self.dictionary.required
+        counted = training_rows.counted_together(self.files, factor.columns, frequency, required)
+        if counted is None:
+            sampled = training_rows.sampled_rows(self.files, factor.columns, required, self.most_sampled)
+            counted = training_rows.distinct_points(np.stack([sampled[name] for name in factor.columns], axis=1))
+            self.remarks.append(
+                f"`{factor.name}` learnt from a sample of {int(counted[1].sum()):,} training rows, as there are more than "
+                f"{training_rows.MOST_COUNTED:,} distinct pairs of its values"
+            )
+        (points, rows), options = counted, factor.calls[-1].options
+        try:
+            check_points(points, options["k"])
+            learnt = learn_thin_plates(points, rows / rows.sum(), options["k"], options)
+        except ValueError as error:
+            raise UserError(f"{where}: {error}") from error
+        ones = (1.0,) * len(learnt["penalty"])
+        # Its columns have the mean 0 and the variance 1.
+        call = {"function": factor.calls[-1].function, "beside": list(factor.beside), **learnt}
+        return Numeric(factor.name, factor.column, (call,), (0.0,) * len(ones), ones)
 
     def learnt(self, factor: FormulaFactor, column: Column, where: str) -> tuple[list[dict], np.ndarray, np.ndarray]:
         """Return what the functions of a factor have learnt, and the mean and variance (divisor n) of its numbers in the

@@ -126,6 +126,11 @@ class Design:
                 start += size
         return tuple(parts)
 
+    def is_surface(self, term: Term) -> bool:
+        """Whether a term is a smooth of several columns, `te(x, z)` or `s(x, z)`."""
+        isotropic = any(len(self.numeric_by_name[name].columns) > 1 for name in term.numeric)
+        return isotropic or self.is_tensor_product(term)
+
     def is_tensor_product(self, term: Term) -> bool:
         """Whether a term is a smooth of several columns, `te(x, z)`."""
         return any(self.numeric_by_name[name].function == "te" for name in term.numeric)
@@ -333,7 +338,7 @@ class Design:
         used = [
             *filter(None, extra),
             *(factor.column for factor in self.categorical),
-            *(factor.column for factor in self.numeric),
+            *(column for factor in self.numeric for column in factor.columns),
         ]
         used += [self.offset.column] if self.offset else []
         used += [clusters.column for clusters in self.clusters]
@@ -350,7 +355,7 @@ class Design:
         """The columns whose values are read as numbers."""
         used = [None if self.classes else self.response, self.weights, self.frequency, self.trials]
         numeric = (*self.numeric, self.offset) if self.offset else self.numeric
-        return frozenset([*filter(None, used), *(factor.column for factor in numeric)])
+        return frozenset([*filter(None, used), *(column for factor in numeric for column in factor.columns)])
 
     @property
     def identified_columns(self) -> frozenset[str]:

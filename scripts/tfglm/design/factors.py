@@ -72,6 +72,11 @@ class Numeric:
         return len(self.scale)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values its functions take: two of `s(x, z)`."""
+        return (self.column, *(self.learnt[-1].get("beside", ()) if self.learnt else ()))
+
+    @property
     def function(self) -> str:
         """The outermost function that is applied to the column, '' if there is none."""
         return self.learnt[-1]["function"] if self.learnt else ""

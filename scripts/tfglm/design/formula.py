@@ -48,6 +48,12 @@ class FormulaFactor:
     is_random: bool = False
     is_by: bool = field(default=False, compare=False)
     surface: str = ""
+    beside: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its column, and the other one of `s(x, z)`, `beside` it."""
+        return (self.column, *self.beside)
 
     @property
     def is_smooth(self) -> bool:
@@ -272,16 +278,16 @@ def parse_factors(expression: str, term: str, where: str) -> list[FormulaFactor]
 
 
 def parse_smooth(expression: str, term: str, where: str) -> list[FormulaFactor]:
-    """The factors of `s(x, k=20, bs=cr)`, `s(x, by=g)`, `s(g, bs=re)` or `s(g, x, bs=re)`."""
+    """The factors of `s(x, k=20, bs=cr)`, `s(x, z)`, `s(x, by=g)`, `s(g, bs=re)` or `s(g, x, bs=re)`."""
     try:
         node = ast.parse(in_python(expression), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise not_supported(term, where) from None
     is_random = isinstance(node, ast.Call) and [ast.unparse(each) for each in node.keywords] in (["bs='re'"], ["bs=re"])
-    if not isinstance(node, ast.Call) or not 1 <= len(node.args) <= 1 + is_random:
-        several = "; for a smooth of several write te(hour, distance)"
+    if not isinstance(node, ast.Call) or not 1 <= len(node.args) <= 2:
+        several = "; for a smooth of more write te(hour, distance, month)"
         raise UserError(
-            f"{where}: `{short(term)}`: s() takes one column, and k, bs and by, as in s(distance, k=20, bs=cr)"
+            f"{where}: `{short(term)}`: s() takes one column or two, and k, bs and by, as in s(distance, k=20, bs=cr)"
             f"{several if isinstance(node, ast.Call) and len(node.args) > 1 else ''}"
         )
     name = as_in_r(ast.unparse(node)).replace("'", "")
@@ -300,13 +306,38 @@ def parse_smooth(expression: str, term: str, where: str) -> list[FormulaFactor]:
     for keyword in node.keywords:
         if keyword.arg == "bs" and isinstance(keyword.value, ast.Name):
             keyword.value = ast.Constant(keyword.value.id)
-    factor = replace(parse_factor(ast.unparse(node), term, where), name=name)
+    beside = in_the_plane(node, f"{where}: `{short(term)}`")
+    factor = replace(parse_factor(ast.unparse(node), term, where), name=name, beside=beside)
     if not by:
         return [factor]
     if not isinstance(by[0], ast.Name):
         raise UserError(f"{where}: `{short(term)}`: by is a column, a factor, as in s(distance, by=carrier)")
     return [factor, FormulaFactor(by[0].id, by[0].id, is_by=True)]
 
+
+def in_the_plane(node: ast.Call, place: str) -> tuple[str, ...]:
+    """Take the second column out of `s(x, z)`, whose options become explicit, and return it; none of `s(x)`.
+
+    Raises UserError, which begins with `place`, for what is no name of a column, and for a basis of one column."""
+    if len(node.args) == 1:
+        return ()
+    names = [each.id if isinstance(each, ast.Name) else "" for each in node.args]
+    if not all(names) or names[0] == names[1]:
+        raise UserError(
+            f"{place}: s() of two columns takes the names of two, as in s(lon, lat); define other columns under data.derive"
+        )
+    given = {each.arg: ast.unparse(each.value).strip("'\"") for each in node.keywords}
+    if given.get("bs", "tp") != "tp":
+        raise UserError(f"{place}: s() of two columns has bs=tp alone; for other bases write te({', '.join(names)})")
+    if given.get("k", "30").isdecimal() and int(given.get("k", "30")) < LEAST_IN_THE_PLANE:
+        raise UserError(f"{place}: k of s() of two columns must be a whole number from {LEAST_IN_THE_PLANE}")
+    defaults = {"bs": ast.Constant("tp"), "k": ast.Constant(30)}
+    node.keywords += [ast.keyword(key, value) for key, value in defaults.items() if key not in given]
+    return (names[1],) if node.args.pop() else ()
+
+
+LEAST_IN_THE_PLANE = 4
+"""The smallest k of `s(x, z)`."""
 
 OF_MARGINS = ("k", "bs", "sp", "lower_bound", "upper_bound")
 """The options of `te`."""
@@ -386,17 +417,17 @@ def smooth_terms(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
                 f"s({smooth.column}, by=factor)"
             )
         same = [
-            other.name
+            (other.name, next(column for column in smooth.columns if column in other.columns))
             for other in [*alone, *(factor for _, factor in smooths)]
             if other is not smooth
             and not (smooth.surface and other.surface == smooth.surface)
-            and other.column == smooth.column
+            and not set(other.columns).isdisjoint(smooth.columns)
             and other.calls[: -1 if other.is_smooth else None] == smooth.calls[:-1]
         ]
         if same:
             raise UserError(
-                f"{where}: `{same[0]}` and `{term.name}` are both of `{smooth.column}`, and a smooth contains the straight line; "
-                "keep one"
+                f"{where}: `{same[0][0]}` and `{term.name}` are both of `{same[0][1]}`, and a smooth contains the straight "
+                "line; keep one"
             )
         for by in others:
             main = next(

@@ -1,6 +1,7 @@
 """Refuse models that use a column as something it is not, as soon as the kinds of columns are known."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from tfglm.config import DesignConfig, RowsConfig
 from tfglm.config.models import columns_of
@@ -50,8 +51,10 @@ def check_kinds(
         )
     factors = {factor.name: factor for term in formula.terms for factor in term.factors}
     for factor in factors.values():
-        with problems.collected():
-            check_factor(f"{where}.formula", factor, formula.response, kinds, with_level)
+        for column in factor.columns:
+            with problems.collected():
+                own = replace(factor, column=column)
+                check_factor(f"{where}.formula", own, formula.response, kinds, with_level)
     with problems.collected():
         check_codings(f"{where}.formula", settings, formula.terms, kinds)
     for term in formula.terms:

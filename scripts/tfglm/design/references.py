@@ -76,8 +76,12 @@ def check_profile(design: Design) -> None:
 
 def numbers_beside(design: Design, name: str) -> list[str]:
     """Return the columns of the numbers that multiply a factor: its levels differ by another amount at each of their values."""
-    beside = [number for term in design.terms if name in term.categorical for number in term.numeric]
-    return list(dict.fromkeys(design.numeric_by_name[number].column for number in beside))
+    return list(dict.fromkeys(design.numeric_by_name[number].column for number in numbers_of_products(design, name)))
+
+
+def numbers_of_products(design: Design, name: str) -> list[str]:
+    """Return the numbers that multiply a factor."""
+    return [number for term in design.terms if name in term.categorical for number in term.numeric]
 
 
 def check_pairwise(design: Design, pairwise: Sequence[str], at: Mapping[str, Sequence[float]]) -> None:
@@ -104,6 +108,12 @@ def check_pairwise(design: Design, pairwise: Sequence[str], at: Mapping[str, Seq
                 f"{where}: the levels of `{column}` are in the model as `{name}` and as `{again[0]}`, and differ by "
                 "both\n"
                 f"  write `{name}` in all terms, also instead of i()"
+            )
+        of_two = [factor for factor in design.numeric if len(factor.columns) > 1]
+        if surface := next((factor for factor in of_two if factor.name in numbers_of_products(design, name)), None):
+            raise UserError(
+                f"{where}: the levels of `{name}` differ by an amount that depends on both columns of `{surface.name}`; take it "
+                "out"
             )
         for column in numbers_beside(design, name):
             if column not in at:

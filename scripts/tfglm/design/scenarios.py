@@ -55,7 +55,8 @@ def scenario(design: Design, where: str, values: Mapping[str, str], offset_at: f
     factors = [factor for factor in design.categorical if factor.column != design.response]
     offset = [design.offset] if design.offset else []
     numbers = [number for number in (*design.numeric, *offset) if not number.shape]
-    columns = list(dict.fromkeys([factor.column for factor in factors] + [number.column for number in numbers]))
+    of_numbers_too = [column for number in numbers for column in number.columns]
+    columns = list(dict.fromkeys([*(factor.column for factor in factors), *of_numbers_too]))
     levels: dict[str, int] = {}
     of_numbers: dict[str, float] = {}
     for column, value in values.items():
@@ -69,11 +70,11 @@ def scenario(design: Design, where: str, values: Mapping[str, str], offset_at: f
         for factor in factors:
             if factor.column == column:
                 levels[factor.name] = level_of(where, factor, value)
-        own = [number for number in numbers if number.column == column]
+        own = [number for number in numbers if column in number.columns]
         if own:
             of_numbers[column] = number_of(where, column, value)
         for number in own:
-            check_value(f"{where}.{column}", number, of_numbers[column])
+            check_value(f"{where}.{column}", number, column, of_numbers[column])
     return Scenario(levels, of_numbers)
 
 
@@ -101,10 +102,15 @@ def number_of(where: str, column: str, value: str) -> float:
     return number
 
 
-def check_value(where: str, number: Numeric, value: float) -> None:
+def check_value(where: str, number: Numeric, column: str, value: float) -> None:
     """Raise UserError for a value at which a function of the formula is not finite, or outside the range of a spline."""
-    check_finite(where, number, [value])
-    if transforms.learns_range(number.learnt) and transforms.is_outside(np, number.learnt, np.array([value]))[0]:
+    x: np.ndarray | tuple[np.ndarray, ...] = np.array([value])
+    if len(number.columns) == 1:
+        check_finite(where, number, [value])
+    else:
+        within = zip(number.columns, number.learnt[-1]["low"], strict=True)
+        x = tuple(np.array([value if name == column else low]) for name, low in within)
+    if transforms.learns_range(number.learnt) and transforms.is_outside(np, number.learnt, x)[0]:
         raise UserError(
             f"{where}: {value:g} is outside the range of the training rows, where `{number.name}` has no curve; choose "
             "another value"

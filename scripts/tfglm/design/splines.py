@@ -85,6 +85,10 @@ SEEN_ABOVE = 1e-12
 holds its coefficient at 0, and it is left out."""
 
 
+ON_A_LINE = 1e-8
+"""Size of the distances of points from a line, as a share of those along it, below which they are rounding errors."""
+
+
 def problem_of_smooth(function: str, k: int, example: str) -> Callable[[Mapping[str, Any]], str | None]:
     """Return what is wrong with the options of a smooth of one column, or of one column of several. `k` is the default, and
     `example` a periodic smooth of the hours of a day."""
@@ -373,6 +377,21 @@ def check_distinct(function: str, values: np.ndarray, k: int) -> None:
         )
 
 
+def check_points(points: np.ndarray, k: int) -> None:
+    """Raise ValueError for fewer distinct points [points, columns] than coefficients, and for points on a line."""
+    if len(points) < k:
+        raise ValueError(
+            f"s() has k={k} coefficients, and the training rows have {len(points):,} distinct pairs of values; choose a k of at "
+            f"most {len(points)}"
+        )
+    spread = points - points.mean(axis=0)
+    sizes = np.sqrt((spread**2).sum(axis=0))
+    if not sizes.all() or np.linalg.matrix_rank(spread / sizes, ON_A_LINE) < points.shape[1]:
+        raise ValueError(
+            "s() of two columns needs points that are not on one line, and those of the training rows are; leave one column out"
+        )
+
+
 def slopes_at_ends(learnt: Mapping[str, Any], matrix: np.ndarray) -> dict[str, list[float]]:
     """The slopes of splines at the ends of their range, by which they go on beyond."""
     slopes = np.stack(spline_slopes(np.array([learnt["low"], learnt["high"]]), learnt), axis=1) @ matrix
@@ -381,7 +400,7 @@ def slopes_at_ends(learnt: Mapping[str, Any], matrix: np.ndarray) -> dict[str, l
 
 def apply_s(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
     if "centres" in learnt:
-        return thin_plates.apply(xp, [x], learnt)
+        return thin_plates.apply(xp, x if isinstance(x, tuple) else (x,), learnt)
     return apply_cc(xp, x, learnt) if learnt.get("periodic") else apply_ns(xp, x, learnt)
 
 

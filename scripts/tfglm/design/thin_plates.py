@@ -12,7 +12,7 @@ import numpy as np
 MOST_CENTRES = 2000
 """Distinct points that have a radial function, as `max.knots` of mgcv."""
 
-CHUNK = 1024
+CHUNK = 256
 """Points whose distances from all centres are in memory together."""
 
 TINY = 1e-300

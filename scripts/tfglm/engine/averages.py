@@ -21,6 +21,7 @@ from typing import Self
 
 import numpy as np
 
+from tfglm.design import thin_plates
 from tfglm.design.derivatives import derivative
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
@@ -107,7 +108,10 @@ class AveragedBlock:
         return self._kept(self._evaluated.rows.numbers(number)[0]).astype(float)
 
     def derivatives(self, factor: Numeric, value: Numeric) -> list[np.ndarray]:
-        """The derivatives of the numbers of a factor by the values of its column."""
+        """The derivatives of the numbers of a factor by the values of a column of it."""
+        if len(factor.columns) > 1:
+            numbers = tuple(self._kept(each) for each in self._evaluated.rows.values(factor))
+            return thin_plates.slopes(numbers, factor.learnt[-1], by=factor.columns.index(value.column))
         return derivative(factor.learnt, self.values(value))
 
     def product(self, multiplier: Multiplier) -> np.ndarray:
@@ -371,7 +375,7 @@ class MeanSlope(RowMean):
     def __init__(self, design: Design, column: str, coefficients: np.ndarray):
         super().__init__(design, coefficients)
         self._value = value_of(column)
-        self._own = {factor.name: factor for factor in design.numeric if factor.column == column}
+        self._own = {factor.name: factor for factor in design.numeric if column in factor.columns}
         self._changed = [
             number for number, part in enumerate(design.parts) if any(name in self._own for name, _ in part.multiplier)
         ]

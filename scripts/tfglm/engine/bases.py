@@ -244,7 +244,7 @@ def bases_of(
         first, last = of_term[0], of_term[-1] + 1
         if of_term != list(range(first, last)):
             continue
-        columns = list(dict.fromkeys(design.numeric_by_name[name].column for name in names))
+        columns = list(dict.fromkeys(column for name in names for column in design.numeric_by_name[name].columns))
         tabled = all(column in sizes for column in columns) and (
             len(columns) == 1 or math.prod(sizes[column] for column in columns) <= MOST_JOINT
         )

@@ -93,15 +93,16 @@ class Rows:
         self._levels: dict[str, np.ndarray] = {}
         self._numbers: dict[str, Sequence[np.ndarray]] = {}
         self._set: Mapping[str, int] = {}
+        self._values: Mapping[str, float] = {}
 
     def at(self, scenario: Scenario) -> "Rows":
         """The same rows with the same weights, if some columns had the values of a scenario."""
         design = self._design
         changed = Rows(design, self._columns, self._tables, self._positions, self._count)
-        changed._set = scenario.levels
+        changed._set, changed._values = scenario.levels, scenario.numbers
         changed._levels = {name: np.full(self._count, level) for name, level in scenario.levels.items()}
         for factor in (*design.numeric, *([design.offset] if design.offset else [])):
-            if factor.column in scenario.numbers:
+            if factor.column in scenario.numbers and len(factor.columns) == 1:
                 values = transforms.apply(np, factor.learnt, np.array([scenario.numbers[factor.column]]))
                 changed._numbers[factor.name] = [np.full(self._count, value[0]) for value in values]
         for name in ("flag", "frequency", "weight"):
@@ -167,11 +168,24 @@ class Rows:
             columns.append(np.minimum(np.searchsorted(known, joint), len(known) - 1))
         return np.vstack([groups, np.array(columns, groups.dtype)])
 
+    def values(self, factor: Numeric) -> tuple[np.ndarray, ...]:
+        """The values of each column of a factor, those of the scenario if it sets them."""
+        return tuple(
+            np.full(self._count, self._values[name]) if name in self._values else self.number(name)
+            for name in factor.columns
+        )
+
     def numbers(self, factor: Numeric) -> Sequence[np.ndarray]:
         """The numbers of a factor, on the scale of the data, of any type."""
         if factor.name not in self._numbers:
             key = f"factor/{factor.name}/0"
-            if key in self._tables:
+            if len(factor.columns) > 1:
+                # Many rows are at the same point, and a point is costly.
+                x, z = self.values(factor)
+                points, place = np.unique(x + 1j * z, return_inverse=True)
+                of_points = np.stack(transforms.apply(np, factor.learnt, (points.real, points.imag)))
+                numbers = list(of_points[:, place])
+            elif key in self._tables:
                 numbers = [self.looked_up(f"factor/{factor.name}/{k}", factor.column) for k in range(factor.width)]
             elif factor.shape:
                 numbers = list(self._columns[factor.column].view(np.uint8).reshape(self._count, factor.width).T)
@@ -255,7 +269,8 @@ class Rows:
             if key in self._tables:
                 outside |= self.looked_up(key, factor.column) > 0
             elif transforms.learns_range(factor.learnt):
-                outside |= transforms.is_outside(np, factor.learnt, self._stored(factor.column))
+                x = self.values(factor) if len(factor.columns) > 1 else self._stored(factor.column)
+                outside |= transforms.is_outside(np, factor.learnt, x)
         return outside & (self.flag >= 0)
 
     @property
@@ -442,7 +457,10 @@ def table_keys(design: Design, signature: Signature) -> list[str]:
     """The names of the tables that a pass gets, in their order: `file` says for each shard which row of the others is its own."""
     coded = {column.column for column in signature.inputs if column.coded}
     numbers = [None if design.classes else design.response, design.weights, design.frequency, design.trials]
+    # The numbers of a factor of two columns are no table of the codes of one.
+    numbers += [column for factor in design.numeric if len(factor.columns) > 1 for column in factor.columns]
     factors = [*design.numeric, *([design.offset] if design.offset else [])]
+    factors = [factor for factor in factors if len(factor.columns) == 1]
     return [
         "file",
         "missing",
@@ -452,8 +470,8 @@ def table_keys(design: Design, signature: Signature) -> list[str]:
         ),
         *(
             f"outside/{factor.name}"
-            for factor in design.numeric
-            if factor.column in coded and transforms.learns_range(factor.learnt)
+            for factor in factors
+            if factor is not design.offset and factor.column in coded and transforms.learns_range(factor.learnt)
         ),
         *(f"level/{factor.name}" for factor in design.categorical),
         *(cluster_key(number) for number in range(len(design.clusters))),

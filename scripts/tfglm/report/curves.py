@@ -49,8 +49,8 @@ def surfaces_of(effects: pd.DataFrame) -> list[Surface]:
     if "column_2" not in effects:
         return []
     points = effects[effects["column_2"] != ""].dropna(subset=["effect"]).fillna({"at": ""})
-    by_term = points.groupby(["term", "column", "column_2"], sort=False)
-    return [Surface(str(term), rows) for (term, _, _), rows in by_term if len(rows) > 1]
+    by_term = points.groupby(["term", "at", "column", "column_2"], sort=False)
+    return [Surface(str(term), rows) for (term, *_), rows in by_term if len(rows) > 1]
 
 
 def effects_plot(effects: pd.DataFrame, title: str, effect: str, ratio: str | None, paths: Iterable[Path]) -> None:

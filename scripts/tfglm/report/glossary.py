@@ -76,8 +76,8 @@ WORDS = {
     "separated": "all training rows of a level have the same outcome, so its coefficient runs off to infinity. Its "
     "rows take no part in the fit. Terms can separate rows together, though no level does by itself",
     "shard": "up to 524,288 rows of one input file and one split, a file a column, in random order",
-    "smooth term": "a curve of a number, `s(x)`, or a surface of several, `te(x, z)`, that is as smooth as the data ask for: "
-    "splines with penalties that REML chooses",
+    "smooth term": "a curve of a number, `s(x)`, or a surface of several, `te(x, z)` or `s(x, z)`, that is as smooth as the data "
+    "ask for: splines with penalties that REML chooses",
     "strategy": "TensorFlow's way to divide a batch among devices, or a fit among processes",
     "support": "the rows that are of a class",
     "threshold": "the predicted probability from which on a row is classified as an event. Between two ordered classes: the "

@@ -81,6 +81,9 @@ def number_in_grid(design: Design, part: Part, values: Mapping[str, np.ndarray])
     def raw(name: str) -> list[np.ndarray]:
         """The numbers of a factor in the grid, on the scale of the data."""
         factor = design.numeric_by_name[name]
+        if len(factor.columns) > 1:
+            crossed = np.meshgrid(*(values[column] for column in factor.columns))
+            return transforms.apply(np, factor.learnt, tuple(each.ravel() for each in crossed))
         return transforms.apply(np, factor.learnt, values[factor.column])
 
     by_column: dict[str, np.ndarray] = {}

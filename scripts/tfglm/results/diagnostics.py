@@ -47,7 +47,7 @@ def diagnosed(
     most_rows
         About the most rows.
     """
-    numbers = list(dict.fromkeys(factor.column for factor in design.numeric if not factor.shape))
+    numbers = list(dict.fromkeys(column for factor in design.numeric if not factor.shape for column in factor.columns))
     leverage = (
         design.rows["train"] <= MOST_WITH_LEVERAGE
         and not (design.absorbed or design.penalised)

@@ -1,9 +1,9 @@
-"""The effect of a number on the linear predictor as a curve, if the formula has a function of it; of two numbers in a tensor
-product as a surface."""
+"""The effect of a number on the linear predictor as a curve, if the formula has a function of it; of two numbers of a smooth as
+a surface."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -45,13 +45,13 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
     A row for each value of each number. The terms of a number are combined, as in `hour + I(hour^2)`; a term that is a
     product of several factors has no curve of its own, except a smooth at each level of a factor. Columns: term, column, at
     (where the others are held, '' if none multiplies it), value, reference, effect, std_error (posterior_sd of a penalised
-    fit), ci_lower, ci_upper. What is not estimable is missing. If the formula has tensor products, each two of their numbers
+    fit), ci_lower, ci_upper. What is not estimable is missing. If the formula has smooths of several numbers, each two of these
     have a row for each pair of values, with the second number in column_2, value_2 and reference_2.
     """
     design = estimated.design
     error_name = "posterior_sd" if design.penalised else "std_error"
     names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
-    names += ["column_2", "value_2", "reference_2"] if any(term.means for term in design.terms) else []
+    names += ["column_2", "value_2", "reference_2"] if any(map(design.is_surface, design.terms)) else []
     tables = [pd.DataFrame(columns=names)]
     for at_levels, factors in curved(estimated):
         name = factors[0].column
@@ -89,33 +89,43 @@ def compared(estimated: Estimates, rows: np.ndarray, error_name: str, confidence
 def surfaces(
     estimated: Estimates, dictionary: Dictionary, error_name: str, confidence: float
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table for each two numbers of a tensor product: all pairs of their values, with further numbers at the value
-    nearest their mean."""
-    for term in (term for term in estimated.design.terms if term.means):
-        columns = {name: dictionary.columns[estimated.design.numeric_by_name[name].column] for name in term.numeric}
+    """Yield a table for each two numbers of a smooth, at each level of its factor: all pairs of their values, with further
+    numbers at the value nearest their mean."""
+    design = estimated.design
+    for term in filter(design.is_surface, design.terms):
+        columns = {
+            name: dictionary.columns[name] for each in term.numeric for name in design.numeric_by_name[each].columns
+        }
+        by = design.categorical_by_name[term.categorical[0]] if term.categorical else None
         values = {name: grid(column, POINTS_OF_SURFACE) for name, column in columns.items()}
         references = {name: float(each[np.argmin(np.abs(each - columns[name].mean))]) for name, each in values.items()}
-        for first, second in combinations(term.numeric, 2):
+        levels = range(len(by.levels) if by else 1)
+        for (first, second), level in product(combinations(columns, 2), levels):
             crossed = [each.ravel() for each in np.meshgrid(values[first], values[second], indexing="ij")]
             points = {name: np.full(len(crossed[0]) + 1, reference) for name, reference in references.items()}
             points[first][:-1], points[second][:-1] = crossed
-            table = pd.DataFrame(
-                compared(estimated, on_surface(estimated.design, term, points), error_name, confidence)
-            )
+            rows = on_surface(design, term, points, level)
+            table = pd.DataFrame(compared(estimated, rows, error_name, confidence))
             for name, place in ((first, ""), (second, "_2")):
-                told = {"column": columns[name].name, "value": points[name][:-1], "reference": references[name]}
+                told = {"column": name, "value": points[name][:-1], "reference": references[name]}
                 table = table.assign(**{f"{key}{place}": value for key, value in told.items()})
-            others = [f"{columns[name].name} {references[name]:g}" for name in columns if name not in (first, second)]
+            others = [f"{by.name} {by.levels[level]}"] if by else []
+            others += [f"{name} {references[name]:g}" for name in columns if name not in (first, second)]
             yield table.assign(term=term.name, at="; ".join(others))
 
 
-def on_surface(design: Design, term: Term, points: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Rows of the design matrix in a tensor product at points less that at the last point, [points - 1, p]."""
-    numbers = {name: transforms.apply(np, design.numeric_by_name[name].learnt, each) for name, each in points.items()}
+def on_surface(design: Design, term: Term, points: Mapping[str, np.ndarray], level: int = 0) -> np.ndarray:
+    """Rows of the design matrix in a smooth of several columns at points less that at the last point, [points - 1, p]. `points`
+    are given by column. If each level of a factor has a smooth, `level` is the number of one."""
+    numbers = {}
+    for name in term.numeric:
+        factor = design.numeric_by_name[name]
+        x = tuple(points[column] for column in factor.columns)
+        numbers[name] = transforms.apply(np, factor.learnt, x if len(x) > 1 else x[0])
     rows = np.zeros((len(next(iter(points.values()))) - 1, design.size))
     for part in (part for part in design.parts if part.term is term):
-        product = np.prod([numbers[name][position] for name, position in part.multiplier], axis=0)
-        rows[:, part.where.start] = product[:-1] - product[-1]
+        multiplied = np.prod([numbers[name][position] for name, position in part.multiplier], axis=0)
+        rows[:, part.where.start + level] = multiplied[:-1] - multiplied[-1]
     return rows
 
 
@@ -129,7 +139,7 @@ def curved(estimated: Estimates) -> Iterator[tuple[Estimates, list[Numeric]]]:
         smooths = {
             smooth.level: smooth for smooth in design.smooths if smooth.term == term.name and not smooth.is_random
         }
-        if term.numeric and term.categorical and smooths:
+        if term.numeric and term.categorical and smooths and not design.is_surface(term):
             for level in smooths:
                 levels = estimated.levels | {term.categorical[0]: level}
                 yield replace(estimated, levels=levels), [design.numeric_by_name[term.numeric[0]]]
@@ -139,7 +149,7 @@ def by_column(design: Design) -> dict[str, list[Numeric]]:
     """Return the numbers that are terms of their own, by their column, in the order of the formula."""
     factors: dict[str, list[Numeric]] = {}
     for term in design.terms:
-        if not term.categorical and len(term.numeric) == 1:
+        if not term.categorical and len(term.numeric) == 1 and not design.is_surface(term):
             factor = design.numeric_by_name[term.numeric[0]]
             factors.setdefault(factor.column, []).append(factor)
     return factors

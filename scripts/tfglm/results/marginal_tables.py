@@ -214,7 +214,7 @@ def with_limits(fitted: Fitted) -> np.ndarray:
 def in_two_ways(design: Design, column: str) -> str:
     """Return what is wrong with a column that is in the model by its levels and in another way too; '' if nothing."""
     by_levels = sum(factor.column == column for factor in design.categorical)
-    by_numbers = any(number.column == column for number in numbers_of(design))
+    by_numbers = any(column in number.columns for number in numbers_of(design))
     in_two = by_levels + by_numbers > 1
     return f"left out: `{column}` is in the model by its levels and in another way too" if in_two else ""
 

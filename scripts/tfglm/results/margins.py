@@ -173,7 +173,7 @@ def average_rows(
     responses = {name: response_kind(design)(design, coefficients) for name in at}
     changed = [AtScenario(scenario, [responses[name], *in_scenarios[name].values()]) for name, scenario in at.items()]
     grid = grid_values(design) if balanced else {}
-    columns = [number.column for number in design.numeric] if balanced else []
+    columns = [column for number in design.numeric for column in number.columns] if balanced else []
     slopes = [variable.column for variable in listed if not (variable.factor or variable.left_out)]
     read = with_values(replace(design, cluster=None), list(dict.fromkeys([*slopes, *columns])))
     training = Workload(read, files, "train")
@@ -246,7 +246,7 @@ def at_offset(design: Design, fitted: Fitted, value: float) -> tuple[Design, Fit
 
 def grid_values(design: Design) -> dict[str, GridValues]:
     """What gathers the values of a balanced grid, by the column of numbers, and of the offset under ''."""
-    values = {number.column: GridValues(value_of(number.column)) for number in design.numeric}
+    values = {column: GridValues(value_of(column)) for number in design.numeric for column in number.columns}
     return values | ({"": GridValues(design.offset)} if design.offset else {})
 
 
@@ -284,11 +284,11 @@ def variables(design: Design, largest: Largest, times: int = 1) -> Iterator[Vari
     for term in design.terms:
         for name in (*term.categorical, *term.numeric):
             factor = design.categorical_by_name.get(name)
-            column = factor.column if factor else design.numeric_by_name[name].column
-            variable = Variable(column, factor)
-            if variable.term not in seen:
-                seen.add(variable.term)
-                yield replace(variable, left_out=why_left_out(design, variable, largest, times))
+            columns = (factor.column,) if factor else design.numeric_by_name[name].columns
+            for variable in (Variable(column, factor) for column in columns):
+                if variable.term not in seen:
+                    seen.add(variable.term)
+                    yield replace(variable, left_out=why_left_out(design, variable, largest, times))
 
 
 def why_left_out(design: Design, variable: Variable, largest: Largest, times: int = 1) -> str:

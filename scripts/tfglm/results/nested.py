@@ -145,7 +145,7 @@ def is_same(factor: Categorical, other: Categorical) -> bool:
 
 def tells(levels: Categorical, number: Numeric) -> bool:
     """Whether a number is the same in all rows of a level."""
-    return levels.column == number.column and not levels.rare and not number.shape
+    return (levels.column,) == number.columns and not levels.rare and not number.shape
 
 
 def is_special(number: Numeric, other: Numeric) -> bool:
