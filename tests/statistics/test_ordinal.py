@@ -492,7 +492,7 @@ def test_losses_keep_their_digits_at_the_ends_and_between_near_thresholds(link):
     ("keys", "message"),
     [
         ({"firth": True}, "firth: only families binomial and poisson have this penalty"),
-        ({"absorb": ["dest"]}, "absorb: there is no family ordinal with link logit where factors are absorbed"),
+        ({"absorb": ["dest"]}, "absorb: a regression of classes absorbs no factors"),
         ({"std_errors": "HC3"}, "std_errors: family ordinal has no `HC3`, as a row has a variance for each class"),
         ({"solver": "adam"}, "solver: `adam` learns one linear predictor without thresholds"),
         ({"l2": 0.1, "std_errors": "HC1"}, "std_errors: a penalised fit"),
