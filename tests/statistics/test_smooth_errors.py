@@ -16,7 +16,7 @@ from oracles import MatricesOfRows
 from pools import CR1, estimates_of, fit_files, ingest_frame, table_of
 from tfglm import checkpoint
 from tfglm.engine.workload import Workload
-from tfglm.results import accuracy, coefficients, predict
+from tfglm.results import accuracy, coefficients, predict, smooth_tests
 from tfglm.results.joint import joint_tests
 from tfglm.results.reference import Fewest
 
@@ -102,6 +102,15 @@ def matrix_of(design, files, fitted) -> tuple[np.ndarray, np.ndarray]:
     return matrix[order][:, free_of(fitted)], rows["eta"][order]
 
 
+def penalty_of(design, fitted) -> np.ndarray:
+    """The diagonal of the penalty by fit.json, [p]."""
+    penalty = np.zeros(design.size)
+    for smooth, entry in zip(design.smooths, fitted.summary["smooths"], strict=True):
+        lambdas = [each["log_lambda"] for each in entry.get("margins", [entry])]
+        penalty[smooth.places] += np.exp(lambdas) @ smooth.penalties
+    return penalty
+
+
 class Matrices:
     """The matrices of a fit: columns x, working weights, residuals, and the penalty by fit.json."""
 
@@ -113,11 +122,7 @@ class Matrices:
         self.weight = weight.get(family, np.ones(len(y)))
         slope = {"gaussian": np.ones(len(y)), "binomial": mean * (1 - mean)}.get(family, mean)
         self.residual = (y - mean) / slope
-        penalty = np.zeros(design.size)
-        for smooth, entry in zip(design.smooths, fitted.summary["smooths"], strict=True):
-            lambdas = [each["log_lambda"] for each in entry.get("margins", [entry])]
-            penalty[smooth.places] += np.exp(lambdas) @ smooth.penalties
-        self.penalty = penalty[free_of(fitted)]
+        self.penalty = penalty_of(design, fitted)[free_of(fitted)]
         self.bread = np.linalg.inv(self.x.T @ (self.weight[:, None] * self.x) + np.diag(self.penalty))
         self.scores = self.x * (self.weight * self.residual)[:, None]
         self.edf = np.trace(self.bread @ self.x.T @ (self.weight[:, None] * self.x))
@@ -254,6 +259,16 @@ def test_a_smooth_is_tested_by_its_first_directions(kind, files):
         near = scipy.stats.f.sf(row["F"], rank, eta - rank + 1)
         assert row["p_value"] == pytest.approx(near, rel=0.3, abs=1e-12)
     assert table["p_value"].notna().all()
+
+
+@pytest.mark.parametrize("formula", [FITS["surface"][0], "gusts ~ carrier + s(hour, by=carrier, k=5)"])
+def test_with_the_covariance_of_the_posterior_it_is_the_test_of_wood(formula, files):
+    design, fitted, _ = fit_files(files, formula, "gaussian")
+    estimates = estimates_of(design, replace(fitted, penalty=penalty_of(design, fitted)[free_of(fitted)]))
+    for entry in fitted.summary["smooths"]:
+        actual = smooth_tests.robust(estimates, entry, estimates.df_residual)
+        np.testing.assert_allclose(sorted(actual.values), sorted(entry["statistics"]), rtol=1e-6)
+        assert actual.rank == pytest.approx(entry["rank"], rel=1e-9)
 
 
 def test_what_robust_errors_have_not_is_said(files):

@@ -238,7 +238,7 @@ def without_priors(fitted: Fitted, scores: Sequence[Scores]) -> Fitted:
 
 
 def with_priors(fitted: Fitted, design: Design, clusters: np.ndarray, sums: np.ndarray) -> Scores:
-    """The scores of clusters, and the priors of the random effects that have rows in one cluster alone."""
+    """The scores of clusters, and the priors of the random effects that have rows in one cluster alone. Changes the `sums`."""
     to, free = np.full(sums.shape[1], -1), [*fitted.dense, *fitted.eliminated]
     if len(fitted.penalty):
         is_random = np.zeros(design.size, bool)
@@ -247,7 +247,6 @@ def with_priors(fitted: Fitted, design: Design, clusters: np.ndarray, sums: np.n
         # The sum over no row is 0 exactly.
         places = np.flatnonzero(is_random[free] & (np.count_nonzero(sums, axis=0) == 1))
         to[places] = np.argmax(sums[:, places] != 0, axis=0)
-        sums = sums.copy()
         sums[to[places], places] += fitted.penalty[places] * fitted.coefficients[free][places]
     return Scores(clusters, sums, to)
 
