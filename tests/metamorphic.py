@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pools import CR1, estimates_of, fit_files, ingest_frame
+from pools import CR1, estimates_of, fit_files, ingest_frame, margins
 from tfglm.results import coefficients
 from tfglm.results.hypotheses import hypotheses
 from tfglm.results.joint import joint_tests
-from tfglm.results.margins import margins
 from tfglm.results.predict import predictions
 
 PRECISION, OF_ERRORS = 1e-9, 1e-7

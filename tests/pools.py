@@ -17,6 +17,9 @@ from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients, csv_files, joint
 from tfglm.results.estimates import Estimates, estimated
+from tfglm.results.marginal_tables import Margins, marginal_tables
+from tfglm.results.margins import average_rows
+from tfglm.results.reference import FEWEST, Fewest
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.run import Limits, Reporter, Run
@@ -113,6 +116,21 @@ def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **se
 
 def estimates_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> Estimates:
     return estimated(design, fitted, reference or {}, fitted.summary["df_residual"])
+
+
+def margins(
+    design: Design,
+    fitted: Fitted,
+    files: list[IngestedFile],
+    reference: dict[str, str],
+    df_residual: float,
+    confidence: float,
+    fewest: Fewest = FEWEST,
+    **settings,
+) -> Margins:
+    """Average marginal effects and adjusted means, as two jobs of the workflow make them."""
+    averaged = average_rows(design, fitted, files, **settings)
+    return marginal_tables(design, fitted, averaged, reference, df_residual, confidence, fewest)
 
 
 def write_fit(fitted: Fitted, design: Design, folder: Path) -> None:

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import tfglm
-from pools import design_of, estimates_of, fit_files, ingest_frame, write_results
+from pools import design_of, estimates_of, fit_files, ingest_frame, margins, write_results
 from tfglm import digests
 from tfglm.data.dictionary import merge
 from tfglm.design.references import check_pairwise
 from tfglm.errors import UserError
 from tfglm.results.marginal_tables import EMPTY_COMBINATION, Averaged, marginal_tables
-from tfglm.results.margins import average_rows, margins
+from tfglm.results.margins import average_rows
 from tfglm.results.pairwise import pairwise
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -109,7 +109,7 @@ def test_tables_of_averages_from_a_file_have_the_same_bits(family, balanced, fra
     average_rows(design, fitted, files, balanced).write(path, fit)
     numbers = {"C(origin)": "2"}, fitted.summary["df_residual"], 0.9
     stored = marginal_tables(design, fitted, Averaged.read(path, fit), *numbers)
-    direct = margins(design, fitted, files, *numbers, balanced)
+    direct = margins(design, fitted, files, *numbers, balanced=balanced)
     pd.testing.assert_frame_equal(stored.effects, direct.effects, check_exact=True)
     pd.testing.assert_frame_equal(stored.means, direct.means, check_exact=True)
     assert len(direct.means) and direct.means["mean"].notna().any()

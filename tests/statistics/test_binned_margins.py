@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 import scipy.special
 
-from pools import fit_files, ingest_frame
+from pools import fit_files, ingest_frame, margins
 from tfglm.engine import averaging
 from tfglm.engine.averages import LevelMeans
 from tfglm.engine.averaging import average
 from tfglm.engine.binned_averages import FARTHEST, BinnedMeans, is_alone
 from tfglm.engine.workload import Workload
-from tfglm.results.margins import Largest, margins
+from tfglm.results.margins import Largest
 
 ROWS, LEVELS = 3000, 12
 

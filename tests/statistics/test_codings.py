@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pools import design_of, estimates_of, fit_files, ingest_frame, table_of
+from pools import design_of, estimates_of, fit_files, ingest_frame, margins, table_of
 from tfglm import export
 from tfglm.data.dictionary import merge
 from tfglm.design.codings import contrasts
@@ -19,7 +19,6 @@ from tfglm.report.coefficients import sheet
 from tfglm.report.words import Words
 from tfglm.results import coefficients, effects
 from tfglm.results.joint import joint_tests
-from tfglm.results.margins import margins
 from tfglm.results.pairwise import pairwise
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from pools import estimates_of, fit_design, ingest_frame
+from pools import estimates_of, fit_design, ingest_frame, margins
 from tfglm.config import CollapseConfig, ModelConfig, collapse_of
 from tfglm.data.collapse import collapse
 from tfglm.data.collapsed import ROWS
@@ -20,7 +20,6 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import coefficients
 from tfglm.results.joint import joint_tests
-from tfglm.results.margins import margins
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.run import Run

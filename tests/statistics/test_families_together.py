@@ -6,12 +6,11 @@ import pytest
 import scipy.optimize
 from sklearn import metrics as sklearn_metrics
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm.config import DesignConfig, ModelConfig, NetworkConfig, SolverConfig
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import coefficients, metrics, predict
-from tfglm.results.margins import margins
 from tfglm.solvers.run import Limits
 
 ONLINE = {"epochs": 3, "batch_size": 64, "learning_rate": 0.05}

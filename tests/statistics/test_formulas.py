@@ -13,13 +13,12 @@ import tensorflow as tf
 from formulaic import model_matrix
 from scipy.special import expit
 
-from pools import estimates_of, fit_files, ingest_frame, table_of
+from pools import estimates_of, fit_files, ingest_frame, margins, table_of
 from tfglm import export
 from tfglm.design.derivatives import derivative
 from tfglm.design.formula import parse
 from tfglm.design.transforms import apply, is_outside, learn
 from tfglm.results import effects, predict
-from tfglm.results.margins import margins
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CC = "cc(hour, knots=[-1, 0, 0.5, 2], lower_bound=-4, upper_bound=4)"

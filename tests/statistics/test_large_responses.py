@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pools import estimates_of, fit_files, ingest_frame, table_of
+from pools import estimates_of, fit_files, ingest_frame, margins, table_of
 from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -16,7 +16,6 @@ from tfglm.engine.workload import Workload
 from tfglm.results import coefficients
 from tfglm.results.hypotheses import hypotheses
 from tfglm.results.joint import joint_tests
-from tfglm.results.margins import margins
 from tfglm.results.metrics import evaluate
 from tfglm.results.pairwise import pairwise
 from tfglm.results.predict import score

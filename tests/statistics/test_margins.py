@@ -15,7 +15,7 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from formulaic import model_matrix
 
-from pools import CR1, fit_files, ingest_frame, table_of
+from pools import CR1, fit_files, ingest_frame, margins, table_of
 from tfglm.design.arithmetic import tree_of
 from tfglm.design.derivatives import DERIVATIVES, derivative
 from tfglm.design.parametrisation import to_data_scale
@@ -25,7 +25,7 @@ from tfglm.engine.averaging import average
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_ERRORS, NO_SLOPE, PENALISED, Margins
-from tfglm.results.margins import Largest, margins
+from tfglm.results.margins import Largest
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ROWS = 1500

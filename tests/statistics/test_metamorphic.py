@@ -10,12 +10,11 @@ import statsmodels.formula.api as smf
 
 import metamorphic
 from metamorphic import Model, compare, reported, weights_of
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm.design.parametrisation import hold
 from tfglm.results import coefficients
 from tfglm.results.hypotheses import hypotheses
 from tfglm.results.joint import joint_tests
-from tfglm.results.margins import margins
 from tfglm.results.pairwise import pairwise
 
 FEW, MANY = range(1, 5), range(1000, 1040)

@@ -7,10 +7,9 @@ import statsmodels.api as sm
 
 from flights import drawn
 from oracles import model_matrix
-from pools import estimates_of, fit_files, ingest_frame
+from pools import estimates_of, fit_files, ingest_frame, margins
 from tfglm.errors import UserError
 from tfglm.results import coefficients
-from tfglm.results.margins import margins
 from tfglm.results.pairwise import pairwise
 
 LABELS = ["on time", "cancelled", "late"]

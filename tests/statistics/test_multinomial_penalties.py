@@ -8,10 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from configs import ROOT
-from pools import estimates_of, fit_files, fit_frame, ingest_frame
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients, metrics, predict
-from tfglm.results.margins import margins
 
 GOLDEN = json.loads((ROOT / "tests/golden/multinomial.json").read_text())
 FORMULA = "status ~ carrier + C(origin) + hour + wind"

@@ -13,14 +13,13 @@ from mpmath import mp
 from pydantic import ValidationError
 
 from oracles import flagged, model_matrix
-from pools import estimates_of, fit_files, fit_frame, ingest_frame
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins
 from tfglm.config import ModelConfig
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families.ordinal import CUMULATIVE
 from tfglm.results import classes, coefficients, hypotheses, joint, metrics, predict
-from tfglm.results.margins import margins
 from tfglm.results.pairwise import pairwise
 from tfglm.results.reference import rare_events, share_outside
 

@@ -8,14 +8,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pools import estimates_of, fit_files, ingest_frame, table_of
+from pools import estimates_of, fit_files, ingest_frame, margins, table_of
 from tfglm.config.responses import with_computed_responses
 from tfglm.errors import UserError
 from tfglm.report import sentences
 from tfglm.report.words import NO_WORDS
 from tfglm.results import coefficients
 from tfglm.results.geometric import logarithm_of
-from tfglm.results.margins import margins
 from tfglm.results.predict import predictions
 
 GOLDEN = Path(__file__).parents[1] / "golden"

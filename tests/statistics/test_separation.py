@@ -10,14 +10,14 @@ import tensorflow as tf
 from scipy.optimize import linprog
 
 from oracles import assert_agrees, flagged, logistic_regression, model_matrix, treatment_contrasts
-from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, table_of, write_fit
+from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of, write_fit
 from tfglm import checkpoint, export
 from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.results import joint, margins, predict
+from tfglm.results import joint, predict
 from tfglm.results.coefficients import contrasts
 from tfglm.results.estimates import separated_by_default
 from tfglm.solvers import rectifier
@@ -215,7 +215,7 @@ def test_what_is_made_of_such_a_fit(frame, tmp_path):
     with pytest.raises(UserError, match="`both` is separated, so it has no estimate to combine"):
         contrasts(estimates_of(design, fitted), {"c": {"both": 1.0}}, 0.95)
     # Means over rows of which the fit tells nothing are not told; those of rows that it tells of are.
-    of_rows = margins.margins(design, fitted, [file], {}, 1.0, 0.95)
+    of_rows = margins(design, fitted, [file], {}, 1.0, 0.95)
     means = of_rows.means.set_index(["term", "level"])
     assert means.loc[("carrier", "a"), "status"] == "" and 0 < means.loc[("carrier", "a"), "mean"] < 1
     slope = of_rows.effects.set_index("term").loc["both"]

@@ -12,7 +12,7 @@ import pytest
 import scipy.optimize
 import tensorflow as tf
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm import export
 from tfglm.design import thin_plates, transforms
 from tfglm.design.derivatives import derivative
@@ -23,7 +23,6 @@ from tfglm.errors import UserError
 from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.report.words import NO_WORDS, plain
 from tfglm.results import effects, joint, predict, unseen
-from tfglm.results.margins import margins
 from tfglm.solvers.fitted import Fitted
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins
 from tfglm import export
 from tfglm.config.compatibility import has_smooths
 from tfglm.config.models import columns_of, has_curves
@@ -24,7 +24,7 @@ from tfglm.report.curves import effects_plot, surfaces_of
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import NO_WORDS, Words
 from tfglm.results import effects, joint, predict
-from tfglm.results.margins import average_rows, margins
+from tfglm.results.margins import average_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 R = json.loads((GOLDEN / "smooths.json").read_text())

@@ -114,12 +114,6 @@ def apply(xp, learnt: Sequence[Mapping[str, Any]], x) -> list:
     return columns
 
 
-def width(learnt: Sequence[Mapping[str, Any]]) -> int:
-    """The number of those columns."""
-    with np.errstate(all="ignore"):
-        return len(apply(np, learnt, np.ones(1)))
-
-
 def may_fail(learnt: Sequence[Mapping[str, Any]]) -> bool:
     """Whether there are numbers without a finite result."""
     return any(function["function"] in ("I", "log", "log2", "log10", "log1p", "sqrt", "exp") for function in learnt)

@@ -43,14 +43,11 @@ from tfglm.errors import UserError
 from tfglm.results.marginal_tables import (
     Averaged,
     InScenario,
-    Margins,
     in_two_ways,
-    marginal_tables,
     numbers_of,
     with_limits,
 )
 from tfglm.results.predict import without_separated
-from tfglm.results.reference import FEWEST, Fewest
 from tfglm.solvers.fitted import Fitted
 
 
@@ -93,56 +90,6 @@ class Variable:
         return self.factor.name if self.factor else self.column
 
 
-def margins(
-    design: Design,
-    fitted: Fitted,
-    files: Sequence[IngestedFile],
-    reference: Mapping[str, str],
-    df_residual: float,
-    confidence: float,
-    balanced: bool = False,
-    largest: Largest = LARGEST,
-    fewest: Fewest = FEWEST,
-    of_collapsed: IngestedFile | None = None,
-    threads: int = 1,
-    offset_at: float | None = None,
-) -> Margins:
-    """Return the average marginal effect of each column of a model, and the adjusted mean of each level.
-
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    files
-        The files with the training rows.
-    reference
-        Reference levels by term, as `estimates.estimated` takes them.
-    df_residual
-        The residual degrees of freedom of the fit.
-    confidence
-        The coverage of the intervals.
-    balanced
-        Whether adjusted means are averaged over a balanced grid. Effects are always averages over the rows.
-    largest
-        The limits beyond which factors are left out.
-    fewest
-        The least information that clusters need for a test.
-    of_collapsed
-        The collapsed training rows, if the fit used them.
-    threads
-        Threads that read the rows; their number changes no bit.
-    offset_at
-        A value of the column of the offset that all rows get; by default each has its own.
-
-    Raises
-    ------
-    UserError
-        If a requested reference level has no finite estimate.
-    """
-    averaged = average_rows(design, fitted, files, balanced, largest, of_collapsed, threads, offset_at)
-    return marginal_tables(design, fitted, averaged, reference, df_residual, confidence, fewest)
-
-
 def average_rows(
     design: Design,
     fitted: Fitted,
@@ -154,8 +101,27 @@ def average_rows(
     offset_at: float | None = None,
     margins_at: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Averaged:
-    """The averages over the training rows, and in the scenarios of the key `margins_at`; the other parameters are those of
-    `margins`."""
+    """Return the averages over the training rows that `marginal_tables` makes tables of.
+
+    Parameters
+    ----------
+    design, fitted
+        The model.
+    files
+        The files with the training rows.
+    balanced
+        Whether adjusted means are averaged over a balanced grid. Effects are always averages over the rows.
+    largest
+        The limits beyond which factors are left out.
+    of_collapsed
+        The collapsed training rows, if the fit used them.
+    threads
+        Threads that read the rows; their number changes no bit.
+    offset_at
+        A value of the column of the offset that all rows get; by default each has its own.
+    margins_at
+        The scenarios of the config, in which there are averages too.
+    """
     if offset_at is not None:
         fixed, shifted, number = at_offset(design, fitted, offset_at)
         averaged = average_rows(fixed, shifted, files, balanced, largest, of_collapsed, threads, margins_at=margins_at)

@@ -24,7 +24,6 @@ from tfglm.solvers.fitted import Fitted
 
 NAMES = ("at", "against", "term", "level", "reference")
 MEASURES = ("estimate", "std_error", "df", "statistic", "p_value", "ci_lower", "ci_upper", "status")
-TEXTS = ("class", *NAMES, "status")
 
 NO_DIFFERENCE = "0: the model has no interaction by which these scenarios could differ"
 
@@ -54,7 +53,7 @@ def scenario_table(
     contrasts
         Weights of scenarios, by the name of a contrast; by default each scenario is compared with all before it.
 
-    The others are those of `results.margins.margins`.
+    The others are those of `marginal_tables`.
 
     Returns
     -------
