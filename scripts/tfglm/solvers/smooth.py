@@ -248,6 +248,7 @@ def solve(start: Solution) -> Solution:
         smooths=facts | corrected(solution, moved),
         of_lambda=moved,
         log_lambda=turns.parameters.log_lambda,
+        near=None,  # as large as the information
     )
 
 
