@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.spatial
 import tensorflow as tf
 
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins
@@ -316,8 +317,16 @@ def test_the_picture_has_contour_lines_and_the_sentence_says_where(fit, tmp_path
     assert shapes_in_words(flat, "the rate", False, NO_WORDS) == ["hour and wind: no clear change of the rate."]
     effects_plot(table, "m: effects", "effect", "rate_ratio", [tmp_path / "effects.svg"])
     picture = (tmp_path / "effects.svg").read_text()
-    assert picture.count(" against 12.05, 4.04933 (") == 12**2
-    assert "te(hour, wind)" in picture and "dotted: the interval holds no difference" in picture
+    assert 100 < picture.count(" against 12.05, 4.04933 (") < 12**2
+    assert "dotted: no clear difference; blank: far from rows" in picture and "te(hour, wind)" in picture
+    # As mgcv's exclude.too.far, but for points within a cell of the limit.
+    points = table[["value", "value_2"]] / np.ptp(table[["value", "value_2"]], axis=0)
+    rows = ROWS[["hour", "wind"]] / np.ptp(table[["value", "value_2"]].to_numpy(), axis=0)
+    distance = scipy.spatial.distance.cdist(points, rows).min(axis=1)
+    is_clear = np.abs(distance - effects.TOO_FAR) > 2**0.5 / 128
+    assert ((distance > effects.TOO_FAR) == (table["is_far"] == 1))[is_clear].all() and is_clear.mean() > 0.9
+    effects_plot(table.assign(is_far=0), "m: effects", "effect", "rate_ratio", [tmp_path / "whole.svg"])
+    assert (tmp_path / "whole.svg").read_text().count(" against 12.05, 4.04933 (") == 12**2
 
 
 def test_constant_surfaces_and_straight_ones_are_said_to_be_so(files):

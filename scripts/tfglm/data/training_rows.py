@@ -11,6 +11,9 @@ from tfglm.data.shards import MISSING, IngestedFile, Shard
 MOST_SAMPLED = 2**18
 """Rows of a sample."""
 
+MOST_CELLS = 2**12
+"""Cells into which `cells_with_rows` cuts the range of all columns."""
+
 MOST_COUNTED = 2**18
 """Distinct points of two columns that are counted."""
 
@@ -115,6 +118,16 @@ def sampled_rows(
                 values = number_table(file, name)[values] if column.coded else values.astype(float)
             drawn[name].append(values)
     return {name: np.concatenate(parts) for name, parts in drawn.items() if parts}
+
+
+def cells_with_rows(points: np.ndarray) -> np.ndarray:
+    """Return the middles of the cells that have any of the points [rows, columns], [cells, columns]. Cells have the same size,
+    and there are as many along each column."""
+    low, width = points.min(axis=0), np.ptp(points, axis=0)
+    along = round(MOST_CELLS ** (1 / points.shape[1]))
+    width = np.where(width > 0, width, 1.0) / along
+    cells = np.unique(np.minimum((points - low) / width, along - 1).astype(int), axis=0)
+    return low + (cells + 0.5) * width
 
 
 def training_shards(file: IngestedFile) -> Iterator[Shard]:

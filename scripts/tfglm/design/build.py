@@ -235,7 +235,20 @@ class _DesignBuilder:
         numeric.sort(key=list(self.numeric).index)
         combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
         means = self.means([self.numeric[name] for name in numeric]) if term.factors[0].surface else ()
+        if any(factor.surface or factor.beside for factor in term.factors):
+            self.note_rows(numeric)
         return Term(term.name, tuple(categorical), tuple(numeric), combinations, means=means)
+
+    def note_rows(self, names: Sequence[str]) -> None:
+        """Keep where the rows of a smooth of several columns are, with its factors: pictures leave the rest blank."""
+        factors = [self.numeric[name] for name in names]
+        columns = [column for factor in factors for column in factor.columns]
+        sampled = training_rows.sampled_rows(self.files, columns, self.dictionary.required, self.most_sampled)
+        cells = training_rows.cells_with_rows(np.stack([sampled[column] for column in columns], axis=1))
+        seen = dict(zip(columns, cells.T.tolist(), strict=True))
+        for factor in factors:
+            own = {"seen": [seen[column] for column in factor.columns]}
+            self.numeric[factor.name] = replace(factor, learnt=(*factor.learnt[:-1], {**factor.learnt[-1], **own}))
 
     def means(self, factors: Sequence[Numeric]) -> tuple[float, ...]:
         """The means of the numbers of a tensor product over the training rows."""

@@ -45,10 +45,14 @@ def curves_of(effects: pd.DataFrame) -> list[Curve]:
 
 
 def surfaces_of(effects: pd.DataFrame) -> list[Surface]:
-    """Return the surfaces with estimates."""
+    """Return the surfaces with estimates, without points that are far from all training rows."""
     if "column_2" not in effects:
         return []
-    points = effects[effects["column_2"] != ""].dropna(subset=["effect"]).fillna({"at": ""})
+    points = (
+        effects[(effects["column_2"] != "") & ~effects["is_far"].astype(bool)]
+        .dropna(subset=["effect"])
+        .fillna({"at": ""})
+    )
     by_term = points.groupby(["term", "at", "column", "column_2"], sort=False)
     return [Surface(str(term), rows) for (term, *_), rows in by_term if len(rows) > 1]
 
@@ -98,14 +102,14 @@ def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, lab
     first, second = (np.unique(points[name].to_numpy(float)) for name in ("value", "value_2"))
     heights = points.pivot(index="value_2", columns="value", values="effect").to_numpy(float)
     heights = np.clip(heights, scale.low, scale.high)
-    reach = float(np.abs(heights).max()) or 1.0
+    reach = float(np.nanmax(np.abs(heights))) or 1.0
     axes.contourf(first, second, heights, np.linspace(-reach, reach, SHADES + 1), cmap=two_colours())
     ticks, _ = scale.ticks()
-    levels = [tick for tick in ticks if heights.min() < tick < heights.max()][:LINES]
+    levels = [tick for tick in ticks if np.nanmin(heights) < tick < np.nanmax(heights)][:LINES]
     if levels:
         lines = axes.contour(first, second, heights, levels, colors="black", linewidths=0.6, linestyles="solid")
         axes.clabel(lines, fontsize=7, fmt={level: scale.written(level) for level in levels})
-    remark = ""
+    remark = "\nblank: far from all rows" if np.isnan(heights).any() else ""
     if points["ci_lower"].notna().all():
         lower, upper = (
             points.pivot(index="value_2", columns="value", values=name).to_numpy(float)
@@ -115,7 +119,8 @@ def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, lab
         if unsure.any():
             dots = axes.contourf(first, second, unsure, [0.5, 1.5], colors="none", hatches=["..."])
             dots.set(edgecolor="#8a8a8a", linewidth=0)
-            remark = "\ndotted: the interval holds no difference"
+            dotted = "\ndotted: no clear difference; blank: far from rows"
+            remark = dotted if remark else "\ndotted: the interval holds no difference"
     references = points["reference"].iloc[0], points["reference_2"].iloc[0]
     axes.plot(*references, "s", color=GREY, markerfacecolor="white", markersize=4)
     names = [str(points[name].iloc[0]) for name in ("column", "column_2")]
@@ -127,6 +132,8 @@ def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, lab
     across, along = (values[spread(len(values), POINTED_AT_ALONG)] for values in (first, second))
     for (left, right), x in zip(halfway(across), across.tolist(), strict=True):
         for (low, high), y in zip(halfway(along), along.tolist(), strict=True):
+            if (x, y) not in by_place.index:
+                continue
             row = by_place.loc[(x, y)]
             told = f"{names[0]} {x:,.6g}, {names[1]} {y:,.6g}: {label} {scale.written(row['effect'])}"
             told += f" against {references[0]:,.6g}, {references[1]:,.6g}{interval(row, scale)}"

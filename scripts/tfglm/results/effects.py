@@ -1,7 +1,7 @@
 """The effect of a number on the linear predictor as a curve, if the formula has a function of it; of two numbers of a smooth as
 a surface."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 
@@ -23,6 +23,10 @@ POINTS = 101
 
 POINTS_OF_SURFACE = 31
 """Values of each of two numbers."""
+
+TOO_FAR = 0.1
+"""Distance of a point of a surface from all training rows, in shares of the ranges of its columns, above which pictures leave it
+blank: `too.far` of mgcv."""
 
 
 def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> pd.DataFrame:
@@ -46,12 +50,13 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
     product of several factors has no curve of its own, except a smooth at each level of a factor. Columns: term, column, at
     (where the others are held, '' if none multiplies it), value, reference, effect, std_error (posterior_sd of a penalised
     fit), ci_lower, ci_upper. What is not estimable is missing. If the formula has smooths of several numbers, each two of these
-    have a row for each pair of values, with the second number in column_2, value_2 and reference_2.
+    have a row for each pair of values, with the second number in column_2, value_2 and reference_2; is_far is 1 for a pair
+    that is far from all training rows, else 0.
     """
     design = estimated.design
     error_name = "posterior_sd" if design.penalised else "std_error"
     names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
-    names += ["column_2", "value_2", "reference_2"] if any(map(design.is_surface, design.terms)) else []
+    names += ["column_2", "value_2", "reference_2", "is_far"] if any(map(design.is_surface, design.terms)) else []
     tables = [pd.DataFrame(columns=names)]
     for at_levels, factors in curved(estimated):
         name = factors[0].column
@@ -65,7 +70,7 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
         tables.append(pd.DataFrame(columns).assign(**texts).reindex(columns=names))
     tables += [table[names] for table in surfaces(estimated, dictionary, error_name, confidence)]
     table = pd.concat(tables[1:] or tables, ignore_index=True)
-    return table.fillna({"column_2": ""}) if "column_2" in names else table
+    return table.fillna({"column_2": "", "is_far": 0}) if "column_2" in names else table
 
 
 def compared(estimated: Estimates, rows: np.ndarray, error_name: str, confidence: float) -> dict[str, np.ndarray]:
@@ -96,6 +101,11 @@ def surfaces(
         columns = {
             name: dictionary.columns[name] for each in term.numeric for name in design.numeric_by_name[each].columns
         }
+        seen = {
+            column: np.array(values)
+            for each in map(design.numeric_by_name.__getitem__, term.numeric)
+            for column, values in zip(each.columns, each.learnt[-1]["seen"], strict=True)
+        }
         by = design.categorical_by_name[term.categorical[0]] if term.categorical else None
         values = {name: grid(column, POINTS_OF_SURFACE) for name, column in columns.items()}
         references = {name: float(each[np.argmin(np.abs(each - columns[name].mean))]) for name, each in values.items()}
@@ -111,7 +121,15 @@ def surfaces(
                 table = table.assign(**{f"{key}{place}": value for key, value in told.items()})
             others = [f"{by.name} {by.levels[level]}"] if by else []
             others += [f"{name} {references[name]:g}" for name in columns if name not in (first, second)]
-            yield table.assign(term=term.name, at="; ".join(others))
+            far = is_far(crossed, [seen[first], seen[second]])
+            yield table.assign(term=term.name, at="; ".join(others), is_far=far.astype(int))
+
+
+def is_far(points: Sequence[np.ndarray], seen: Sequence[np.ndarray]) -> np.ndarray:
+    """Whether points, given by column, are farther than TOO_FAR from all that are `seen`, with each column from 0 to 1 over the
+    points (mgcv's exclude.too.far)."""
+    squares = sum(((x[:, None] - rows) / np.ptp(x)) ** 2 for x, rows in zip(points, seen, strict=True))
+    return np.min(squares, axis=1) > TOO_FAR**2
 
 
 def on_surface(design: Design, term: Term, points: Mapping[str, np.ndarray], level: int = 0) -> np.ndarray:
