@@ -352,7 +352,7 @@ def test_a_sum_is_found_beside_parts_that_are_no_covariate():
     assert left_out(said)["instant"] == "looks like an identifier"
 
 
-@pytest.mark.parametrize("name", ["CLIENTNUM", "individual", "Sample_Number", "PassengerId", "customerNumber"])
+@pytest.mark.parametrize("name", ["CLIENTNUM", "individual", "Sample_Number", "PassengerId", "customerNumber", "ID"])
 def test_identifiers_have_names_of_their_own(name):
     numbers = (RANDOM.permutation(9 * ROWS)[:ROWS] // 2) * 1000
     config, _, _, said = surveyed(
@@ -362,7 +362,7 @@ def test_identifiers_have_names_of_their_own(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["state", "patient_id", "tailnum"])
+@pytest.mark.parametrize("name", ["state", "patient_id", "ID"])
 def test_errors_are_clustered_by_the_unit_that_repeats(name):
     unit = np.arange(ROWS) // 10
     columns = {

@@ -343,7 +343,7 @@ def is_identifier(column: ColumnSummary, rows: int) -> bool:
     """Whether a column numbers or names the rows, or says by its name that it identifies something."""
     if column.kind not in ("integer", "text"):
         return False
-    if re.search(r"(^|_)(id|uuid|key|index|rownames|identifier)$|[a-z]I[dD]$|^(ID[a-z]|id[_A-Z])", column.name):
+    if re.search(r"(^|_)((?i:id|uuid|identifier)|key|index|rownames)$|[a-z]I[dD]$|^(ID[a-z]|id[_A-Z])", column.name):
         return True
     # CLIENTNUM, Sample_Number, individual
     name = column.name.lower().replace("_", "")
