@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
 from tfglm import command, digests
 from tfglm.config import TablesConfig, TrainingConfig
 from tfglm.design.design import Design
+from tfglm.report.coefficients import status
 from tfglm.report.pages import p_value, read_table, render, statistic, with_error
 from tfglm.results import compare, csv_files, held_out, scaling, sweeps
+from tfglm.results.coefficients import NOT_CONVERGED
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.results.paper import errors_of
 
@@ -179,7 +182,8 @@ def page(
         "compare",
         models=models,
         responses=compare.responses(models),
-        coefficients=lines(table[:-below], names, coefficient),
+        families={model.fit["family"] for model in models},
+        coefficients=lines(table[:-below], names, coefficient, statuses(models)),
         statistics=[kinds_of_errors, *lines(table[-below:], names, figure)],
         differences=[difference(line) for line in differences.to_dict("records")],
         tests=[
@@ -190,12 +194,30 @@ def page(
     )
 
 
-def lines(table: pd.DataFrame, models: list[str], written: Callable[[float, float], Cell]) -> list[dict]:
+def statuses(models: list[compare.ComparedModel]) -> dict[tuple[str, str, str], str]:
+    """What is shown instead of the number of a coefficient that is no estimate, by model, term and level."""
+    return {
+        (model.name, row.term, row.level): what
+        for model in models
+        if model.table is not None
+        for row in model.table.itertuples()
+        if (what := status(row)) not in ("", NOT_CONVERGED)
+    }
+
+
+def lines(
+    table: pd.DataFrame,
+    models: list[str],
+    written: Callable[[float, float], Cell],
+    instead: Mapping[tuple[str, str, str], str] = MappingProxyType({}),
+) -> list[dict]:
     """The lines of a table that have a number of some model, with a cell for each model."""
     shown = []
     for line in table.to_dict("records"):
         numbers = [(line[model], line[f"{model} std_error"]) for model in models]
         cells = [{"value": "", "error": ""} if pd.isna(number) else written(number, error) for number, error in numbers]
+        for model, cell in zip(models, cells, strict=True):
+            cell["value"] = instead.get((model, line["term"], line["level"]), cell["value"])
         if any(cell["value"] for cell in cells):
             shown.append({"term": line["term"], "level": line["level"], "cells": cells})
     return shown

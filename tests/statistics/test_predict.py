@@ -355,12 +355,12 @@ def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted,
 # Models side by side ----------------------------------------------------------------------------------------------------
 
 
-def model_of(name, rows=100, formula="late ~ a", xxh128="0", **metrics):
-    fit = {"model": name, "formula": formula, "family": "binomial", "rows": rows, "coefficients": 2}
+def model_of(name, rows=100, formula="late ~ a", xxh128="0", family="binomial", **metrics):
+    fit = {"model": name, "formula": formula, "family": family, "rows": rows, "coefficients": 2}
     fit |= {"log_likelihood": -50.5, "deviance": 101.0, "aic": 105.0, "bic": 110.0}
     fit |= {"provenance": {"inputs": [{"file": "f", "xxh128": xxh128}], "model": {}, "data": {}}}
     table = pd.DataFrame({"term": ["Intercept", "a"], "level": "", "estimate": [1.0, 2.0], "std_error": [0.1, np.inf]})
-    return compare.ComparedModel(fit, metrics, table)
+    return compare.ComparedModel(fit, metrics, table.assign(reference="", status=""))
 
 
 def test_groups_of_too_many_values_are_refused_with_a_remedy(tmp_path):
@@ -379,8 +379,10 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     assert table.loc[("AUC (rows kept back)", ""), "second"] == 0.7
     assert table.loc[("n", ""), "first"] == 100
     models = [model_of("first"), second]
+    second.table.loc[2] = ["b", "low", 0.0, np.nan, "low", ""]
     tests = nested.likelihood_ratio_tests(models)
-    page = compare_script.page(models, table.reset_index(), held_out.differences(models), tests)
+    page = compare_script.page(models, compare.table(models), held_out.differences(models), tests)
+    assert "<tr><td>b</td><td>low</td><td></td><td>reference</td></tr>" in page
     assert "<td>1.000<br>(0.100)</td>" in page and "<td>0.7000</td>" in page
     for other in (model_of("other", rows=99), model_of("other", xxh128="1")):
         with pytest.raises(UserError, match="compare: `first` and `other` were not fitted on the same rows"):
@@ -389,4 +391,8 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     compare.refuse_other_rows([model_of("first"), delay])
     models = [model_of("first"), delay]
     of_two_responses = compare_script.page(models, compare.table(models), held_out.differences(models), tests)
-    assert "cannot be compared" in of_two_responses and "cannot be compared" not in page
+    assert "cannot be compared: late, delay." in of_two_responses and "cannot be compared" not in page
+    models[1] = model_of("poisson", family="poisson")
+    of_two_families = compare_script.page(models, compare.table(models), held_out.differences(models), tests)
+    assert " of different families cannot be compared; " in of_two_families
+    assert 'class="warning"' not in of_two_families

@@ -273,7 +273,7 @@ def test_models_side_by_side_have_errors_below_estimates_and_statistics_last():
         {"term": ["n", "x"], "level": "", "estimate": [0.5, float("inf")], "std_error": [0.125, float("nan")]}
     )
     fit = {"model": "m", "formula": "y ~ n + x", "family": "gaussian", "provenance": {"model": {}}, **STATISTICS}
-    models = [compare.ComparedModel(fit, {}, table)]
+    models = [compare.ComparedModel(fit, {}, table.assign(reference="", status=""))]
     page = compare_script.page(
         models, compare.table(models), held_out.differences(models), pd.DataFrame(columns=nested.COLUMNS)
     )

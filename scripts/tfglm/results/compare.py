@@ -111,11 +111,8 @@ def figure(fit: Mapping, key: str) -> float | None:
 
 
 def responses(models: Sequence[ComparedModel]) -> list[str]:
-    """The different responses with their families: of several, likelihoods cannot be compared; with several links they can."""
-    families = (model.fit["family"].replace("_", " ") for model in models)
-    return list(
-        dict.fromkeys(f"{response_of(model.fit)} ({family})" for model, family in zip(models, families, strict=True))
-    )
+    """The different responses: of several, likelihoods cannot be compared; with several families and links they can."""
+    return list(dict.fromkeys(response_of(model.fit) for model in models))
 
 
 def family_words(fit: Mapping, noun: str = "") -> str:
@@ -126,5 +123,5 @@ def family_words(fit: Mapping, noun: str = "") -> str:
 
 
 def response_of(fit: Mapping) -> str:
-    """Return the explained share from fit.json."""
+    """Return the response as the formula of fit.json has it."""
     return fit["formula"].partition("~")[0].strip()
