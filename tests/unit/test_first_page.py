@@ -65,6 +65,16 @@ def test_columns_have_their_labels():
     assert words.term("2: age:C(smoker):log(age)") == "2: Age at entry:Smoking status:log(age)"
 
 
+def test_random_slopes_are_drawn_and_listed_by_level():
+    words = Words({"town": {"t01": "Ulm"}}, {}, spans={"age": 50.0})
+    table = coefficients(2).replace({"term": {"town": "s(town, age, bs=re)"}, "reference": {"t00": ""}})
+    items, _ = rows_and_scale(table, None, words)
+    place = items.index(Heading("s(town, age, bs=re)", "for +10"))
+    assert [item.label for item in items[place + 1 : place + 3]] == ["t00", "Ulm"]
+    slopes = next(term for term in sheet(table, None, 0.95, words).terms if term.name == "s(town, age, bs=re)")
+    assert [(row.level, row.value) for row in slopes.rows] == [("t00", ""), ("Ulm", "t01")]
+
+
 def test_classes_have_their_labels():
     words = Words({"vote": {"1": "no: never", "2: x": "yes"}}, {}, {}, {"age": "Age at entry"})
     table = coefficients(2).replace({"term": {"age": "1: age", "C(smoker)": "2: x: C(smoker)"}})
@@ -200,7 +210,17 @@ def test_everything_that_shapes_a_fit_is_stated():
     assert facts["Merged levels"] == "7 levels of town with fewer than 20 rows each became (rare): 90 rows, 10 %"
 
 
+def test_a_derived_column_is_not_missing_beside_its_source():
+    dropped = {"missing: delay,late": 4, "missing: delay": 1, "missing: bmi,delay,late": 2, "missing: late": 3}
+    account = ACCOUNT | {"splits": SPLITS | {"train": {"used": 588, "dropped": dropped}}}
+    facts = dict(circumstances(fit_of(), account, {}))
+    assert "; 100 kept back, 25 adults, 8 separated, so not in the likelihood, 5 missing: delay" in facts["Rows"]
+    assert facts["Rows"].endswith("3 missing: late, 2 missing: bmi and delay")
+
+
 def test_rows_that_stand_for_several_have_no_weight_of_zero():
     column = {"rare_levels": 0}
-    facts = dict(circumstances(fit_of(frequency="n"), ACCOUNT, {"town": column}))
+    fit = fit_of(frequency="n") | {"rows": 1681, "rows_in_likelihood": 1681}
+    facts = dict(circumstances(fit, ACCOUNT, {"town": column}))
+    assert facts["Rows"].startswith("965 of 1,100 read, which stand for 1,681; 100 kept back, ")
     assert "weight 0" not in facts["Rows"] and facts["Frequency"] == "n, each row stands for so many equal rows"

@@ -207,6 +207,21 @@ def test_marginal_effects_add_percentage_points():
     assert Effect(1.0, 0.5, 1.5).times(2.0) == Effect(2.0, 1.0, 3.0)
 
 
+def test_the_average_slope_of_a_number_of_zero_and_one_is_no_difference():
+    of_smoker = averages(("smoker", "", "", -0.19))
+    (sentence,) = told(table(("smoker", "", "", -0.4, "")), slopes=of_smoker)
+    assert sentence.endswith(
+        "with smoker 1 than with 0; the average slope is 19 percentage points downward (17 to 21 percentage points)."
+    )
+    product = [("smoker", "", "", -0.4, ""), ("smoker:hour", "", "", 0.1, "")]
+    assert told(table(*product), slopes=of_smoker)[0] == (
+        "The probability of late is on average 19 percentage points lower (17 to 21 percentage points) for each unit more of "
+        "smoker (an average slope)."
+    )
+    linear = told(table(*product), slopes=of_smoker, ratio=None)[0]
+    assert linear == "late is on average 0.19 lower (0.17 to 0.21) with smoker 1 than with 0."
+
+
 def test_terms_of_a_class_have_the_labels_and_units_of_the_others():
     assert (WORDS.level("New: York: C(month)", "1"), WORDS.level("C(month)", "1")) == ("Jan", "Jan")
     assert WORDS.level("JFK: carrier:C(month)", "EV:2") == "EV:Feb" and WORDS.against("JFK: C(month)", "2") == "Feb"

@@ -1,5 +1,7 @@
 """Everything besides the formula that shapes a fit, in words: rows, filters, weights, offsets, merged levels, penalties."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +32,8 @@ def circumstances(
     """
     model, data = fit["provenance"]["model"], fit["provenance"]["data"]
     used = account["splits"]["train"]["used"]
-    facts = [("Rows", rows(fit, account, used, bool(model.get("frequency"))))]
+    derived = data.get("derive", {})
+    facts = [("Rows", rows(fit, account, used, bool(model.get("frequency")), derived))]
     filters = {name: sql for name, sql in data.get("where", {}).items() if not name.startswith(FINITE_RESPONSE)}
     facts += [("Only rows with", f"{condition}{named(name, condition)}") for name, condition in filters.items()]
     split = data.get("split", {}).get("train", "TRUE")
@@ -43,7 +46,6 @@ def circumstances(
     }
     facts += [(key.capitalize(), f"{model[key]}, {meaning}") for key, meaning in meanings.items() if model.get(key)]
     of_model = list(dict.fromkeys([response_column(model["formula"]), *columns_of(model["formula"].partition("~")[2])]))
-    derived = data.get("derive", {})
     facts += [("Derived", f"{name} = {derived[name]}") for name in of_model if name in derived]
     merged = [
         merged_levels(name, columns[name]) for name in of_model if name in columns and columns[name]["rare_levels"]
@@ -59,11 +61,15 @@ def circumstances(
     return facts
 
 
-def rows(fit: Mapping[str, Any], account: Mapping[str, Any], used: int, has_frequency: bool) -> str:
+def rows(
+    fit: Mapping[str, Any], account: Mapping[str, Any], used: int, has_frequency: bool, derived: Mapping[str, str]
+) -> str:
     """How many rows the fit has, and why others have no part in it."""
-    text = f"{fit['rows']:,} of {account['read']:,} read"
-    reasons = {reason.removeprefix("where: "): count for reason, count in account["dropped"].items() if count}
-    reasons |= {reason: count for reason, count in account["splits"]["train"]["dropped"].items() if count}
+    text = f"{used if has_frequency else fit['rows']:,} of {account['read']:,} read"
+    text += f", which stand for {fit['rows']:,}" if has_frequency else ""
+    reasons = Counter({reason.removeprefix("where: "): count for reason, count in account["dropped"].items() if count})
+    for reason, count in account["splits"]["train"]["dropped"].items():
+        reasons.update({lacking(reason, derived): count} if count else {})
     others = {"evaluate": "kept back", "predict": "only predicted"}
     reasons |= {
         words: account["splits"][split]["used"] for split, words in others.items() if account["splits"][split]["used"]
@@ -78,6 +84,13 @@ def rows(fit: Mapping[str, Any], account: Mapping[str, Any], used: int, has_freq
     listed = [f"{count:,} {reason}" for reason, count in named_reasons[:MOST_REASONS]]
     more = [f"{len(reasons) - MOST_REASONS} more reasons"] if len(reasons) > MOST_REASONS else []
     return f"{text}; {', '.join([*listed, *more])}" if listed else text
+
+
+def lacking(reason: str, derived: Mapping[str, str]) -> str:
+    """A reason with its columns; a derived column is left out beside a column that it is computed from."""
+    names = reason.removeprefix("missing: ").split(",")
+    own = [name for name in names if set(names).isdisjoint(re.findall(r"\w+", derived.get(name, "")))]
+    return f"missing: {' and '.join(own or names)}"
 
 
 def named(name: str, condition: str) -> str:

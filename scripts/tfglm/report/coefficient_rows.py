@@ -21,8 +21,11 @@ MOST_LEVELS = 400
 UNSORTED = 24
 """Up to so many levels stay in the order of the table, such as the months; more are sorted by size."""
 
-CURVED = re.compile(r"\b(?:bs|ns|cc|te|poly)\(|\bs\((?!\w+, bs=re\))")
+CURVED = re.compile(r"\b(?:bs|ns|cc|te|poly)\(|\bs\((?![^()]*bs=re\))")
 """Parts of the name of a term whose coefficients have no meaning individually."""
+
+SLOPES = re.compile(r"s\(\w+, (\w+), bs=re\)")
+"""A number whose slope differs at random between the levels of a factor."""
 
 CODED = re.compile(r",\s*(?:contr\.(?!treatment\b)\w+|Sum|Helmert|Poly|Diff)\b")
 """Parts of the name of a term whose coefficients belong to the columns of a coding, not to levels."""
@@ -74,8 +77,11 @@ def rows_and_scale(
     table = table[~table["term"].str.fullmatch(INTERCEPTS) & ~table["term"].str.contains(CURVED)]
     numeric = table["level"] == ""
     levels, numbers = table[~numeric], table[numeric]
-    # A term of levels has slopes if one of its factors is a number.
-    with_slopes = levels["term"].map(lambda term: not set(term.split(":")).isdisjoint(numbers["term"])).astype(bool)
+    # A term of levels has slopes if one of its factors is a number, or if they are random.
+    with_slopes = levels["term"].map(
+        lambda term: bool(SLOPES.fullmatch(term)) or not set(term.split(":")).isdisjoint(numbers["term"])
+    )
+    with_slopes = with_slopes.astype(bool)
     of_levels = levels[~with_slopes]
     size = largest(of_levels if len(of_levels) else numbers)
     reaches = numbers["term"].map(lambda term: reach(term, words)).astype(float)
@@ -140,7 +146,9 @@ def units_of(extents: pd.Series, size: float, reaches: pd.Series) -> pd.Series:
 
 def reach(term: str, words: Words) -> float:
     """The largest value less the smallest of a number, or of a product of numbers about so much; infinite if not known."""
-    parts = [part for part in without_class(term).split(":") if words.spans.get(part)]
+    slopes = SLOPES.fullmatch(term)
+    factors = slopes.groups() if slopes else without_class(term).split(":")
+    parts = [part for part in factors if words.spans.get(part)]
     return math.prod(words.spans[part] for part in parts) if parts else math.inf
 
 

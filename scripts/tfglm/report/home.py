@@ -334,7 +334,7 @@ def joint_tests(path: Path, fit: Path, words: Words) -> tuple[pd.DataFrame | Non
     shown = pd.DataFrame(
         {
             "term": table["term"].map(words.term),
-            "coefficients": [f"{value:.4g}" if pd.notna(value) else "" for value in table["df"]],
+            "df": [f"{value:.4g}" if pd.notna(value) else "" for value in table["df"]],
             name: [f"{value:,.1f}" if pd.notna(value) else "" for value in table[statistic]],
             "p": table["p_value"].map(p_value),
         }

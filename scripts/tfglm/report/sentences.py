@@ -320,6 +320,9 @@ def beside(key: tuple[str, str], model: ModelFacts) -> str:
         return ""
     factor, unit = scale_of(model)
     effect = model.slopes[key].effect.times(factor)
+    if plain(key[0]) in model.words.zero_one and not key[1]:
+        of_what = f" in the probability of {model.event}" if model.event else ""
+        return f"; the average slope{of_what} is {around(effect, unit, ('upward', 'downward'))}"
     if model.event:
         return f", and {model.event} is on average {around(effect, unit, ('more frequent', 'less frequent'))}"
     return f", on average {around(effect, unit, ('more', 'less'))}"
@@ -339,10 +342,11 @@ def averages(name: str, model: ModelFacts) -> TermSentences:
     if "" in of_levels:
         effect = of_levels[""].effect
         step = step_of(name, effect.estimate / (model.deviation if model.ratio is None else 1.0), model)
-        return TermSentences(
-            name,
-            [sentence(effect.times(step), more_of(name, step, model))],
-        )
+        of_what = more_of(name, step, model)
+        if plain(name) in model.words.zero_one and (model.ratio or model.only_averages):
+            # The mean is no straight line in the number, so its slope is not the difference between 1 and 0.
+            of_what = f"for each unit more of {model.words.term(name)} (an average slope)"
+        return TermSentences(name, [sentence(effect.times(step), of_what)])
     reference = model.words.level(name, next(iter(of_levels.values())).reference)
     column = model.words.column(plain(name))
     clear = [(level, slope.effect) for level, slope in of_levels.items() if slope.effect.lower * slope.effect.upper > 0]

@@ -16,8 +16,8 @@ from tfglm.design.terms import without_class
 FACTOR = re.compile(r"C\((\w+)(?:, ([\w.]+))?\)")
 """A number that a formula takes for a factor, and how it is coded if by contrasts."""
 
-RANDOM = re.compile(r"s\((\w+), bs=re\)")
-"""A factor whose levels have random effects."""
+RANDOM = re.compile(r"s\((\w+)(, \w+)?, bs=re\)")
+"""A factor whose levels have random effects, or random slopes of a number."""
 
 LOGGED = re.compile(r"(.*: )?(?:np\.)?(log|log2|log10)\((\w+)\)")
 """The logarithm of a column as a term."""
@@ -83,7 +83,8 @@ class Words:
     def level(self, term: str, level: str) -> str:
         """The label of a level; of an interaction, of each factor in it."""
         term = without_class(term)
-        columns = [plain(part) for part in term.split(":")]
+        random = RANDOM.fullmatch(term)
+        columns = [random[1]] if random else [plain(part) for part in term.split(":")]
         parts = level.split(":") if len(columns) > 1 else [level]
         if len(parts) != len(columns):
             # Numbers in an interaction have no level, and a level may hold a colon.
@@ -111,7 +112,9 @@ NO_WORDS = Words({}, {})
 
 def plain(term: str) -> str:
     """The column of a factor: `month` of `C(month)` and of `s(month, bs=re)`."""
-    factor = FACTOR.fullmatch(without_class(term)) or RANDOM.fullmatch(term)
+    factor, random = FACTOR.fullmatch(without_class(term)), RANDOM.fullmatch(term)
+    if random and not random[2]:
+        return random[1]
     return factor[1] if factor else without_class(term)
 
 
