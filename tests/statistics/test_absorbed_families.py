@@ -205,3 +205,19 @@ def test_theta_with_few_rows_a_level_is_warned_of_or_refused(flights, tmp_path):
     frame = flights.assign(bumped=np.random.default_rng(2).binomial(3, 0.5, len(flights)))
     with pytest.raises(UserError, match="so theta has no finite estimate\n  use family: poisson, or give theta"):
         fit_frame(frame, f"bumped ~ {TERMS}", "negative_binomial", tmp_path, absorb=ABSORB)
+
+
+@pytest.mark.slow
+def test_exposures_that_differ_by_many_orders_of_magnitude(flights, tmp_path):
+    """At the means of the Poisson regression most rows have no weight beside the others. With theta given they have."""
+    frame = flights.assign(base=np.random.default_rng(9).normal(size=len(flights)).round(3) * 8)
+    settings = {"offset": "base"}
+    design, fitted = fit_frame(frame, f"bumped ~ {TERMS}", "negative_binomial", tmp_path, absorb=ABSORB, **settings)
+    assert fitted.summary["converged"]
+    plain, other = written_out(
+        frame, "bumped", "negative_binomial", tmp_path, theta=fitted.summary["theta"], **settings
+    )
+    ours, theirs = table_of(design, fitted).loc[COVARIATES], table_of(plain, other).loc[COVARIATES]
+    assert np.max(np.abs(ours["estimate"] - theirs["estimate"]) / theirs["std_error"]) < 1e-7
+    assert ours["std_error"].to_numpy() == pytest.approx(theirs["std_error"].to_numpy(), rel=1e-7)
+    assert fitted.summary["deviance"] == pytest.approx(other.summary["deviance"], rel=1e-9)

@@ -259,6 +259,9 @@ def eliminate(blocks: SparseBlocks, model: str, start: np.ndarray | None = None)
 
 
 def factor(blocks: SparseBlocks, model: str, start: np.ndarray | None = None) -> SparseFactored:
-    """Eliminate the absorbed coefficients and factor S. Raises scipy.linalg.LinAlgError if S is not positive definite."""
+    """Eliminate the absorbed coefficients and factor S. Raises scipy.linalg.LinAlgError if S is not positive definite, or if
+    the weights of some levels are rounding errors."""
     schur, projection = eliminate(blocks, model, start)
+    if not np.all(np.isfinite(schur)):
+        raise scipy.linalg.LinAlgError("conjugate gradients met a direction without weight")
     return SparseFactored(blocks, scipy.linalg.cholesky(schur, lower=True), projection)
