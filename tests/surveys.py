@@ -12,17 +12,12 @@ from tfglm.survey.init import Request, init
 
 
 class Surveyed(NamedTuple):
-    """The config and layout that are written for a file, its rows as these read them, and what is said of it."""
+    """The config that is written for a file, what is said of it, the layout, and the rows as these read them."""
 
     config: Config
+    said: str
     layout: Layout
     file: IngestedFile
-    said: str
-
-    @property
-    def formula(self) -> str:
-        """That of the only model."""
-        return formula(self.config)
 
 
 def surveyed(source: str, request: Request | None = None, folder: Path = Path("config")) -> Surveyed:
@@ -33,9 +28,10 @@ def surveyed(source: str, request: Request | None = None, folder: Path = Path("c
     (name,) = config.data.layout
     ingest(Path(source), "rows", {name: load_layout(name)}, config.data, folder / "ingested", log=said.append)
     file = IngestedFile.load(folder / "ingested" / "manifest.json")
-    return Surveyed(config, load_layout(name), file, "\n".join(said))
+    return Surveyed(config, "\n".join(said), load_layout(name), file)
 
 
 def formula(config: Config) -> str:
+    """That of its only model."""
     (model,) = config.models.values()
     return model.formula

@@ -59,7 +59,7 @@ def as_csv(rows: list[list[str]], separator: str, decimal: str = ".", quoting: i
 def test_a_table_has_the_same_config_and_shards_however_it_is_written():
     rows = sales()
     Path("commas.csv").write_text(as_csv(rows, ","), encoding="utf-8")
-    config, _, file, _ = surveyed("commas.csv")
+    config, _, _, file = surveyed("commas.csv")
     expected = content(file)
     (model,) = config.models.values()
     assert (model.formula, model.std_errors) == ("price ~ Ort + Grosse + C(month) + C(weekday)", "cluster(Tag)")
@@ -71,7 +71,7 @@ def test_a_table_has_the_same_config_and_shards_however_it_is_written():
     }
     for name, text in texts.items():
         Path(f"{name}.csv").write_bytes(text)
-        _, _, file, said = surveyed(f"{name}.csv")
+        _, said, _, file = surveyed(f"{name}.csv")
         assert content(file) == expected, f"{name}\n{said}"
     frame = pl.read_csv("commas.csv").with_columns(pl.col("Tag").str.to_date("%d.%m.%Y"))
     frame.write_parquet("columns.parquet", row_group_size=150)
@@ -81,7 +81,7 @@ def test_a_table_has_the_same_config_and_shards_however_it_is_written():
 @pytest.mark.slow
 def test_the_config_says_what_the_columns_hold_and_what_is_clustered():
     Path("x.csv").write_text(as_csv(sales(), ";", ","), encoding="utf-8")
-    config, layout, _, said = surveyed("x.csv")
+    config, said, layout, *_ = surveyed("x.csv")
     assert (layout.separator, layout.decimal, layout.columns["Tag"].format) == (";", ",", "%d.%m.%Y")
     assert layout.derive == {"month": "EXTRACT(MONTH FROM Tag)", "weekday": "EXTRACT(ISODOW FROM Tag)"}
     assert words_of_columns([layout], config.data)["weekday"]["labels"]["7"] == "Sun" and not config.data.derive
@@ -143,7 +143,7 @@ def test_a_date_that_could_be_read_otherwise_is_said():
     days = RANDOM.integers(1, 12, ROWS).tolist()
     rows = [["day", "x", "y"], *([f"{day}/{day}/2013", "1.5", f"{RANDOM.normal():.3f}"] for day in days)]
     Path("x.csv").write_text(as_csv(rows, ","))
-    _, _, _, said = surveyed("x.csv")
+    _, said, *_ = surveyed("x.csv")
     remark = "dates read as %d/%m/%Y, but they could be %m/%d/%Y as well; correct `format`"
     assert f"day: {remark}" in said and f"# {remark}" in Path("x/x.layout.yaml").read_text()
 
@@ -188,6 +188,6 @@ def test_such_numbers_are_covariates():
     incomes = [f"{number:,}" for number in RANDOM.integers(500, 9000, ROWS).tolist()]
     rows = [["income", "y"], *([income, f"{RANDOM.normal():.3f}"] for income in incomes)]
     Path("x.csv").write_text(as_csv(rows, ","))
-    config, layout, _, _ = surveyed("x.csv")
+    config, _, layout, *_ = surveyed("x.csv")
     assert layout.derive == {"income": "CAST(REPLACE(income_text, ',', '') AS DOUBLE)"}
     assert config.models["y"].formula == "y ~ income"

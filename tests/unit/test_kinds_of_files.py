@@ -113,7 +113,7 @@ def test_comments_above_the_header_are_skipped_and_counted():
     commented = "\ufeff# made, by hand\n\n#\n# in 2020\n" + text
     assert shards_of(commented, PLAIN | {"comment": "#"}) == shards_of(text, PLAIN)
     Path("people.csv").write_text(commented)
-    _, layout, file, said = surveyed("people.csv")
+    _, said, layout, file = surveyed("people.csv")
     assert (layout.comment, file.manifest.read) == ("#", ROWS)
     assert "blank lines or comments above the header, which are skipped: 4" in said
 
@@ -146,7 +146,7 @@ def test_the_first_line_is_a_row_only_if_it_looks_like_one():
 
 def test_a_file_without_names_is_surveyed_with_numbered_columns():
     people().write_csv("people.data", include_header=False)
-    config, layout, file, said = surveyed("people.data")
+    config, said, layout, file = surveyed("people.data")
     assert (layout.header, formula(config), file.manifest.read) == (False, "V3 ~ V1 + V2", ROWS)
     assert "the first line is a row and names no column" in said
     assert (
@@ -178,12 +178,12 @@ def test_the_hour_is_derived_from_a_time_behind_a_date():
         {"pickup": when, "day": [text[:10] + " 00:00:00" for text in when], "fare": hours + random.normal(0, 1, ROWS)}
     )
     frame.write_csv("taxis.csv")
-    config, layout, file, _ = surveyed("taxis.csv")
+    config, _, layout, file = surveyed("taxis.csv")
     assert formula(config) == "fare ~ C(weekday) + C(hour)"
     assert layout.columns["pickup_time"].type == "clock" and "day_time" not in layout.columns
     assert layout.derive["hour"] == "(pickup_time // 100) % 24"
     frame.with_columns(pl.col("pickup", "day").str.to_datetime()).write_parquet("taxis.parquet")
-    of_parquet, _, same, _ = surveyed("taxis.parquet")
+    of_parquet, _, _, same = surveyed("taxis.parquet")
     assert formula(of_parquet) == formula(config) and content(same) == content(file)
 
 
@@ -222,7 +222,7 @@ def test_parquet_text_that_is_not_called_text_is_read():
     frame = people().with_columns(pl.when(pl.col("age") > 60).then(None).otherwise(pl.col("sex")).alias("sex"))
     frame.write_parquet("named.parquet")
     parquet.write_table(as_bytes(frame, "sex"), "bytes.parquet", row_group_size=150)
-    _, layout, file, _ = surveyed("bytes.parquet")
+    _, _, layout, file = surveyed("bytes.parquet")
     assert layout.columns["sex"].type == "string"
     assert content(file) == content(surveyed("named.parquet").file)
 
@@ -251,7 +251,7 @@ def test_bytes_that_are_no_text_are_said_and_named():
     table = as_bytes(people(), "sex").append_column("shape", pa.array([b"\xff\xfe"] * ROWS))
     table = table.append_column("tags", pa.array([["a"]] * ROWS))
     parquet.write_table(table, "shapes.parquet")
-    _, layout, _, said = surveyed("shapes.parquet")
+    _, said, layout, *_ = surveyed("shapes.parquet")
     assert "shape" not in layout.columns
     assert "shape: not read, as a layout has no type for binary" in said and "tags: not read" in said
     whole = Layout.model_validate({"columns": {"shape": "string", "age": "integer"}})
@@ -276,7 +276,7 @@ def test_the_data_file_of_an_archive_is_found_beside_others(beside, name):
         for other in beside:
             archive.writestr(other, "nothing")
         archive.writestr(name, text)
-    config, _, file, said = surveyed("people.zip")
+    config, said, _, file = surveyed("people.zip")
     assert (formula(config), file.manifest.read) == ("wage ~ age + sex", ROWS)
     assert f"files of the archive that are not read: {beside[0]}" in said
 
@@ -359,8 +359,8 @@ def test_a_table_has_the_same_config_and_shards_whatever_wrote_it(name):
     frame = frame.with_columns(sex=pl.col("sex").replace("male", 'mäle, "x"'))
     frame.write_csv("people.csv")
     write_foreign(frame, name)
-    expected, _, rows, _ = surveyed("people.csv")
-    config, _, file, said = surveyed(name)
+    expected, _, _, rows = surveyed("people.csv")
+    config, said, _, file = surveyed(name)
     assert formula(config) == formula(expected), said
     assert content(file) == content(rows) and file.manifest.dropped == rows.manifest.dropped
 
@@ -419,7 +419,7 @@ def test_the_sheet_is_chosen_or_named():
     write_workbook("one.xlsx", ("Empty", []), ("People", rows))
     assert surveyed("one.xlsx").layout.sheet == "People"
     write_workbook("two.xlsx", ("People", rows), ("Other", [["a", "b"], [1, 2]]))
-    _, layout, _, said = surveyed("two.xlsx")
+    _, said, layout, *_ = surveyed("two.xlsx")
     assert layout.sheet == "People" and "sheet People; others with values: Other" in said
     layout = Layout.model_validate(PLAIN)
     expected = "two.xlsx: has the sheets People, Other; name one in the layout, as in `sheet: People`"
@@ -439,7 +439,7 @@ def test_error_cells_are_named_or_missing_as_the_layout_says():
         ingest, Path("errors.xlsx"), "x", {"x": Layout.model_validate(PLAIN)}, settings_of("age", "wage"), Path("out")
     )
     assert "errors.xlsx, line 6: column `age`: expected a whole number, found `#DIV/0!`" in refused
-    _, layout, file, _ = surveyed("errors.xlsx")
+    _, _, layout, file = surveyed("errors.xlsx")
     assert "#DIV/0!" in layout.missing and lacking(file) == 1
 
 
@@ -531,7 +531,7 @@ def test_labels_make_factors_and_reach_the_pages():
     labels = {"sex": {1: "male", 2: "fe\nmale: x"}, "answer": dict(enumerate("abcde", start=1)), "age": {97: "refused"}}
     names = {"wage": "Hourly  wage: in\nthousands", "sex": "sex", "age": ""}
     pyreadstat.write_dta(frame.to_pandas(), "people.dta", column_labels=names, variable_value_labels=labels)
-    config, layout, _, said = surveyed("people.dta")
+    config, said, layout, *_ = surveyed("people.dta")
     assert formula(config) == "wage ~ age + C(sex) + C(answer)"
     assert words_of_columns([layout], config.data)["sex"]["labels"] == {"1": "male", "2": "fe male: x"}
     assert {name: column.label for name, column in layout.columns.items() if column.label} == {
@@ -559,7 +559,7 @@ def test_variable_labels_tell_the_response():
     )
     names = {"v1": "Hourly wage (dollars)", "v2": "Years of schooling", "v3": "Sex of respondent"}
     pyreadstat.write_dta(frame.to_pandas(), "people.dta", column_labels=names)
-    config, _, _, said = surveyed("people.dta")
+    config, said, *_ = surveyed("people.dta")
     assert formula(config) == "v1 ~ v2 + v3" and "Response: v1, labelled as a response often is" in said
 
 
@@ -642,7 +642,7 @@ def test_init_counts_damaged_lines_of_json():
     people().write_ndjson("people.jsonl")
     with Path("people.jsonl").open("a") as file:
         file.write('{"age": 31, "se')
-    config, _, file, said = surveyed("people.jsonl")
+    config, said, _, file = surveyed("people.jsonl")
     assert config.data.bad_rows == "drop" and "lines that cannot be read: 1" in said
     assert file.manifest.read == ROWS + 1
 
@@ -719,7 +719,7 @@ def test_a_row_with_more_cells_than_names_is_named():
 def test_a_sheet_without_names_is_read():
     rows = table(people())[1:]
     write_workbook("bare.xlsx", ("People", rows))
-    config, layout, file, _ = surveyed("bare.xlsx")
+    config, _, layout, file = surveyed("bare.xlsx")
     assert (formula(config), layout.header, file.manifest.read) == ("V3 ~ V1 + V2", False, ROWS)
 
 
@@ -773,7 +773,7 @@ def census(file: str) -> None:
 
 def test_a_file_padded_with_blanks_and_without_a_header_is_read_as_its_values_say():
     census("adult.data")
-    config, layout, _, said = surveyed("adult.data")
+    config, said, layout, *_ = surveyed("adult.data")
     assert layout.strip_blanks and layout.header is False and "?" in layout.missing
     assert "  blanks around values are removed, except in quotes" in said and "  read as missing: ?" in said
     (lacking,) = re.findall("V2 +text +([0-9]+)  2 different", said)
