@@ -15,7 +15,8 @@ Near b the loss is quadratic, and log|H + P| / 2 changes by t'(b - b0), with its
 1. Go to the minimum of F and V in the model of the last pass (`JointDescent`). The next pass sums the gradient, H and t there,
    until nothing moves. The derivative of V is exact at the end.
 2. Fit at the lambdas, for the certificate.
-3. If 1 has not settled, sum H and t at the fit, find new lambdas, and go to 2 until none moves.
+3. If 1 has not settled, begin again at lambdas for t = 0 (`step_by_step`), and fit. Then sum H and t at the fit, find new
+   lambdas, and go to 2 until none moves.
 
 In a linear regression the loss is quadratic and t = 0, so the first lambdas are the last. An unknown theta of the negative
 binomial takes part in 1 like a smoothing parameter (`with_theta`).
@@ -53,6 +54,9 @@ MOST_JOINT, MOST_WITH_THETA = 20, 40
 
 COARSE = 1.0
 """Movement of log lambda and log phi from which on passes sum t. Before, t = 0."""
+
+LITTLE = 0.1
+"""Movement of log lambda and log phi below which turns with t = 0 end."""
 
 LONGEST_FAR, CLOSE_THETA = 2.0, 0.1
 """The largest movement of log lambda while t = 0, but for the first, and after a larger movement of log theta than this. Far from
@@ -221,7 +225,9 @@ def solve(start: Solution) -> Solution:
     turns = Turns(penalties, objective.run.reporter, penalties.begin(start.near))
     joint = JointDescent(objective, point, turns, start.near)
     joint.run()  # 1.
-    solution, iterations = replace(start, point=joint.expected()), joint.iteration
+    iterations, begun = joint.iteration, None if joint.is_settled else step_by_step(objective, point, penalties)
+    turns, point = begun or (turns, joint.expected())
+    solution = replace(start, point=point)
     while True:
         objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
         solution = newton.solve(replace(start, objective=objective, point=solution.point))  # 2.
@@ -250,6 +256,24 @@ def solve(start: Solution) -> Solution:
         log_lambda=turns.parameters.log_lambda,
         near=None,  # as large as the information
     )
+
+
+def step_by_step(objective: Objective, point: Point, penalties: Penalties) -> "tuple[Turns, Point] | None":
+    """Turns with t = 0 from the beginning, each near the minimum of F at the lambdas before, until lambdas move little; None if a
+    matrix has no inverse. It takes more passes than `JointDescent`, and fails less often where few rows determine a term."""
+    turns = Turns(penalties, objective.run.reporter, penalties.begin(None))
+    df_residual = max(float(objective.counts["rows"]) - np.count_nonzero(objective.free) + penalties.size, 1.0)
+    try:
+        turns.take(WorkingModel.near(objective, point, penalties))
+        while turns.moved > LITTLE:
+            objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
+            scoring = FisherScoring(objective, point, df_residual, ROUGH_STEPS, ROUGH, is_exact=False)
+            scoring.run()
+            point = scoring.point if scoring.point.blocks else objective.at(scoring.point.coefficients)
+            turns.take(WorkingModel.near(objective, point, penalties))
+    except scipy.linalg.LinAlgError:
+        return None
+    return turns, point
 
 
 class WithTheta(NamedTuple):
