@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 
 import tfglm
 from pools import design_of, estimates_of, fit_files, ingest_frame, margins, write_results
@@ -180,3 +181,20 @@ def test_values_to_compare_at_that_make_no_sense_are_refused(frame, tmp_path):
         values = {"day": [1.0, 0.0] if "wind" not in at else [1.0], "wind": [1.0]}
         with pytest.raises(UserError, match=message):
             check_pairwise(design, ["carrier"], {name: values[name] for name in at})
+
+
+def test_random_effects_are_at_zero_in_the_grid(frame, tmp_path):
+    """As in emmeans of an lmer fit: the means are those of the other coefficients alone."""
+    files = [ingest_frame(frame, tmp_path)]
+    design, fitted, _ = fit_files(files, "delay ~ carrier + hour + (hour || origin)", "gaussian")
+    tables = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95, balanced=True)
+    means = tables.means[tables.means["term"] == "carrier"]
+    assert (means["status"] == "").all() and len(means) == frame["carrier"].nunique()
+    row = np.zeros((len(means), design.size))
+    row[:, design.slices["Intercept"]] = 1.0
+    row[:, design.slices["carrier"]] = np.eye(len(means))
+    (hour,) = (factor for factor in design.numeric if factor.name == "hour")
+    row[:, design.slices["hour"]] = (frame["hour"].mean() - hour.center[0]) / hour.scale[0]
+    covariance = fitted.covariance(scipy.sparse.csr_array(row))
+    np.testing.assert_allclose(means["mean"], row @ fitted.coefficients, rtol=1e-12)
+    np.testing.assert_allclose(means["std_error"], np.sqrt(np.diag(covariance)), rtol=1e-10)

@@ -1,9 +1,10 @@
 """Adjusted means on a balanced grid, as R's emmeans computes them by default (Searle, Speed and Milliken 1980).
 
 The grid has each combination of the levels of the factors once. Every column of numbers, and the offset, is at its mean in
-the rows of the likelihood, or at both values if it has only two. Let x_l be the mean row of the design matrix in the part
-of the grid with level l of a factor. Then the adjusted mean is mu(x_l'b), and its standard error mu'(x_l'b) (x_l' V
-x_l)^1/2. Its interval is the interval of x_l'b, transformed by the inverse link.
+the rows of the likelihood, or at both values if it has only two. Random effects are at 0, their mean, unless the means are
+those of their own levels. Let x_l be the mean row of the design matrix in the part of the grid with level l of a factor. Then
+the adjusted mean is mu(x_l'b), and its standard error mu'(x_l'b) (x_l' V x_l)^1/2. Its interval is the interval of x_l'b,
+transformed by the inverse link.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, form_of, standardised
 from tfglm.design.terms import Part
 from tfglm.families.family import Family
+from tfglm.results.predict import random_parts
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 
@@ -48,7 +50,10 @@ class ReferenceGrid:
         design = self._design
         size = len(design.categorical_by_name[factor].levels)
         rows, lacking = np.zeros((size, design.size)), np.zeros(size, bool)
+        at_zero = [part for part in random_parts(design) if factor not in part.grouping]
         for part, number in zip(design.parts, self._numbers, strict=True):
+            if part in at_zero:
+                continue
             levels = dict(zip(part.grouping, design.levels(part.grouping).T, strict=True))
             mine = levels.pop(factor, None)
             share = np.ones(part.size)

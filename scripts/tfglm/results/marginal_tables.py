@@ -376,7 +376,7 @@ def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: 
 def balanced_means(inference: Inference, factor: Categorical, grid: ReferenceGrid, coefficients: np.ndarray) -> Columns:
     """Columns of the table of adjusted means on a balanced grid."""
     design = inference.design
-    twice = filter(None, (in_two_ways(design, each.column) for each in design.categorical))
+    twice = filter(None, (in_two_ways(design, each.column) for each in design.categorical if not each.random))
     if problem := next(twice, ""):
         # Its levels and its numbers are no combinations.
         return {"term": [factor.name], "status": [problem]}
