@@ -18,7 +18,7 @@ from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients, effects
 from tfglm.results.joint import joint_tests
-from tfglm.results.reference import FEWEST, Fewest
+from tfglm.results.reference import FEWEST, Fewest, Reference
 from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.report import standard_errors
 
@@ -458,3 +458,10 @@ def test_tests_by_cluster_keep_their_level_where_clusters_are_few_and_unequal(tm
     low, high = scipy.stats.binom.ppf([0.0005, 0.9995], 250, 0.05) / 250
     assert np.all((rates >= low) & (rates <= high)), rates
     assert 0.035 <= rates.mean() <= 0.065
+
+
+def test_rounding_errors_do_not_choose_the_test():
+    """A balanced design has whole degrees of freedom, such as the fewest that are needed."""
+    reference = Reference(np.array([8.0, 8 - 2e-15, 8 + 2e-15, 7.99]), True, fewest=8.0)
+    assert np.isfinite(reference.usable).tolist() == [True, True, True, False]
+    assert [bool(note) for note in reference.notes()] == [False, False, False, True]

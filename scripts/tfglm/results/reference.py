@@ -63,6 +63,9 @@ UNSEEN_BELOW = 1e-3
 """Times the classical variance: below it a variance by cluster is that of what single clusters determine, where CR2, which would
 tell, costs too much."""
 
+AS_MANY = 1 - 1e-9
+"""Share of the degrees of freedom that are needed: those of a balanced design are whole numbers, but for rounding errors."""
+
 DETERMINED_ALONE = "determined within single clusters, so its variance between clusters cannot be seen"
 
 NOT_POSITIVE = "its variance by clusters of several columns is not positive, or that of what single clusters determine"
@@ -111,12 +114,14 @@ class Reference:
     def _information(self) -> np.ndarray:
         return self.df if self.df_by_design is None else self.df_by_design
 
+    @property
+    def _has_enough(self) -> np.ndarray:
+        return self._information >= AS_MANY * self.fewest
+
     @cached_property
     def usable(self) -> np.ndarray:
         """The degrees of freedom, NaN where there is no test by t."""
-        return np.where(
-            (self._information >= self.fewest) & ~np.asarray(self.unseen) & ~np.asarray(self.rare), self.df, np.nan
-        )
+        return np.where(self._has_enough & ~np.asarray(self.unseen) & ~np.asarray(self.rare), self.df, np.nan)
 
     def _wild(self, errors: np.ndarray) -> dict[int, WildBootstrap]:
         """The bootstraps of estimates that have these standard errors, by their place."""
@@ -173,7 +178,7 @@ class Reference:
         rare = f"fewer than {FEWEST_EVENTS} events, or rows without one, are expected of it"
         unseen = NOT_POSITIVE if self.of == CROSSED else DETERMINED_ALONE
         has_bootstrap = np.isin(np.arange(len(self.df)), list(self.wild))
-        is_few = ~(self._information >= self.fewest) & ~(has_bootstrap & self.rare)
+        is_few = ~self._has_enough & ~(has_bootstrap & self.rare)
         return np.select([self.unseen, is_few, self.rare], [unseen, few, rare], "")
 
 
@@ -225,7 +230,7 @@ def by_satterthwaite(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: 
     assert clustered is not None and by_design is not None
     df, _ = clustered.satterthwaite(fitted.on_free(transform))
     df_by_design, share = by_design.satterthwaite(fitted.on_free(transform), enough=fewest.df)
-    few = (df_by_design >= fewest.df_wild) & (df_by_design < fewest.df) & (share >= SEEN)
+    few = (df_by_design >= AS_MANY * fewest.df_wild) & (df_by_design < AS_MANY * fewest.df) & (share >= SEEN)
     is_possible = FEWEST_CLUSTERS <= fitted.cluster_count <= MOST_CLUSTERS and len(fitted.cluster_scores)
     wild = wild_bootstrap(fitted, transform, np.flatnonzero(few)) if is_possible else {}
     return Reference(df, True, share < SEEN, fewest.df, df_by_design=df_by_design, wild=wild)
@@ -323,11 +328,11 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: F
         told, share = by_design.hotelling(on_free, enough=needed)
         if share < SEEN:
             return JointReference(problem=DETERMINED_ALONE)
-        eta = clustered.hotelling(on_free).df if told >= needed else told
+        eta = clustered.hotelling(on_free).df if told >= AS_MANY * needed else told
     else:
         eta, by_columns = effective_degrees(fitted, on_free), fitted.joint_effective_by_design(transform)
         told = eta if by_columns is None else by_columns
-    if not (told >= needed and eta > q - 1):
+    if not (told >= AS_MANY * needed and eta > q - 1):
         return JointReference(
             problem=f"too few {information_source(fitted)} for this test: {min(told, eta):.1f} effective ones, of {needed:g} "
             "needed"
