@@ -318,6 +318,14 @@ def test_the_standard_deviation_of_random_effects_is_that_of_mgcv(name, fits):
         assert planes[ours] == pytest.approx(theirs[key], rel=1e-3)
 
 
+def test_classical_errors_have_the_same_intervals_of_standard_deviations(files):
+    formula, family, settings = FITS["random_binomial"]
+    _, plane = fit_files(files, formula, family, **settings)[1].summary["smooths"]
+    for key in ("std_dev_lower", "std_dev_upper"):
+        theirs = R["random_binomial"]["lower" if key.endswith("lower") else "upper"]
+        assert plane[key] == pytest.approx(theirs, rel=1e-2)
+
+
 REFUSED = {
     "delay ~ s(trips)": "k=10 coefficients, and the training rows have 4 distinct values; choose a k of at most 4",
     "delay ~ s(hour, k=2)": "k of s() must be a whole number from 3",

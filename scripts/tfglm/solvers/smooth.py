@@ -243,8 +243,9 @@ def solve(start: Solution) -> Solution:
             break
     at_end = turns.model.derivatives(turns.parameters)
     which = varies(penalties, turns.parameters)
-    if objective.design.std_errors == UNCONDITIONAL and solution.converged:
-        at_end = with_exact_hessian(at_end, solution, penalties, turns.parameters, which)
+    exactly = which & needs_exact_hessian(objective.design.std_errors, penalties)
+    if exactly.any() and solution.converged:
+        at_end = with_exact_hessian(at_end, solution, penalties, turns.parameters, exactly)
     covariance = covariance_of(at_end.hessian, which)
     moved = root_of(covariance)[:, : len(at_end.moved)] @ at_end.moved
     facts = report(solution, penalties, turns.parameters, turns.model, covariance)
@@ -762,6 +763,13 @@ def report(
     return {"reml": reml, "reml_dispersion": phi, "smooths": terms} | effective
 
 
+def needs_exact_hessian(std_errors: str, penalties: Penalties) -> np.ndarray:
+    """Whether errors need the exact second derivatives of V by each log lambda and log phi, [smooths + 1]: for intervals of the
+    standard deviations of random effects, and where errors count the estimation of lambda."""
+    every, with_intervals = std_errors == UNCONDITIONAL, std_errors in OF_POSTERIOR
+    return np.array([every or (with_intervals and smooth.is_random) for smooth in penalties.smooths] + [every])
+
+
 def with_exact_hessian(
     derivatives: Derivatives, solution: Solution, penalties: Penalties, parameters: Parameters, which: np.ndarray
 ) -> Derivatives:
@@ -791,6 +799,7 @@ def with_exact_hessian(
         ) / STEP
     inside = np.ix_(places, places)
     hessian[inside] = (hessian[inside] + hessian[inside].T) / 2
+    hessian[:-1, places] = hessian[places, :-1].T
     return derivatives._replace(hessian=hessian)
 
 
