@@ -182,6 +182,7 @@ def test_contrasts_are_without_separated_levels(frame, tmp_path):
     design, fitted, _ = fit_files(
         [ingest_frame(separated, tmp_path / "poly")], "late ~ C(carrier, contr.poly) + hour", "binomial"
     )
+    assert "in the order of their names: AA, B6, DL, UA" in design.warnings[0]
     with pytest.raises(UserError, match="the level `DL` has no finite coefficient, so there is no polynomial"):
         table_of(design, fitted)
 

@@ -361,19 +361,19 @@ CONFLICTS = (
         "adjusted_means",
         "`adjusted_means: balanced`",
         "`marginal_effects: false`",
-        "`marginal_effects: false` writes none; remove one of them",
+        "`marginal_effects: false` writes none; remove one of the two keys",
     ),
     Conflict(
         "margins_at",
         "`margins_at`",
         "`adjusted_means: balanced`",
-        "scenarios are averaged over the `observed` rows; remove one of them",
+        "scenarios are averaged over the `observed` rows; remove one of the two keys",
     ),
     Conflict(
         "margins_at",
         "`margins_at`",
         "`marginal_effects: false`",
-        "`marginal_effects: false` writes none; remove one of them",
+        "`marginal_effects: false` writes none; remove one of the two keys",
     ),
     Conflict(
         "margins_contrasts",
@@ -436,5 +436,10 @@ def reason_for(conflict: Conflict, model: Any) -> str:
 def table() -> str:
     """The Markdown table of CONFLICTS, with the reasons for an example of a model."""
     example = SimpleNamespace(family="gamma", link="inverse", std_errors="HC3", online_solver="sgd")
-    lines = [f"| {each.one} | {each.other} | {reason_for(each, example).partition(';')[0]} |" for each in CONFLICTS]
+    of_classes = SimpleNamespace(**vars(example) | {"family": "multinomial"})
+    reasons = [reason_for(each, of_classes if each.other == CLASSES else example) for each in CONFLICTS]
+    lines = [
+        f"| {each.one} | {each.other} | {reason.partition(';')[0]} |"
+        for each, reason in zip(CONFLICTS, reasons, strict=True)
+    ]
     return "\n".join(["| These | exclude | since, for example |", "|---|---|---|", *lines])

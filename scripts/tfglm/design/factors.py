@@ -30,6 +30,12 @@ class Categorical:
     coding: str | None = None
     random: bool = False
 
+    @property
+    def is_ordered_by_name(self) -> bool:
+        """Whether its contrasts depend on an order of the levels, which is that of their names."""
+        has_order = self.coding in ("contr.poly", "contr.helmert", "contr.diff")
+        return has_order and self.column_kind == "text" and len(self.levels) > 2
+
     @cached_property
     def numbers(self) -> dict[str | None, int]:
         """The number of the level that each value has, by its label; None is a missing value."""
