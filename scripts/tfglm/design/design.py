@@ -154,6 +154,12 @@ class Design:
         return tuple(label for label in (*self.class_labels, *shared) if label in named)
 
     @property
+    def random_parts(self) -> list[Part]:
+        """The parts of random effects."""
+        random = {factor.name for factor in self.categorical if factor.random}
+        return [part for part in self.parts if not random.isdisjoint(part.grouping)]
+
+    @property
     def is_ordered(self) -> bool:
         """Whether the response has ordered classes."""
         return self.distribution.is_ordered and bool(self.class_labels)

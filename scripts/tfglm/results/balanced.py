@@ -17,7 +17,6 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, form_of, standardised
 from tfglm.design.terms import Part
 from tfglm.families.family import Family
-from tfglm.results.predict import random_parts
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 
@@ -50,7 +49,7 @@ class ReferenceGrid:
         design = self._design
         size = len(design.categorical_by_name[factor].levels)
         rows, lacking = np.zeros((size, design.size)), np.zeros(size, bool)
-        at_zero = [part for part in random_parts(design) if factor not in part.grouping]
+        at_zero = [part for part in design.random_parts if factor not in part.grouping]
         for part, number in zip(design.parts, self._numbers, strict=True):
             if part in at_zero:
                 continue

@@ -12,7 +12,6 @@ from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
-from tfglm.design.terms import Part
 from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -133,7 +132,7 @@ def predictions(
     a fit without either, or with absorbed factors, they are empty. Predictions of a logarithm have geometric means too.
     """
     # A level in whose place there is no effect.
-    random = {part.grouping[0]: int(np.argmax(fitted.status[part.where] == FREE)) for part in random_parts(design)}
+    random = {part.grouping[0]: int(np.argmax(fitted.status[part.where] == FREE)) for part in design.random_parts}
     workload = Workload(design.to_predict, [file], "predict", unseen={**unseen, **random})
     variances = {smooth["term"]: smooth.get("std_dev", 0.0) ** 2 for smooth in smooths}
     scored = (
@@ -143,12 +142,6 @@ def predictions(
     return tables(design, file, identity, scored, lambda rows: estimated(design, fitted, rows, df_residual, confidence))
 
 
-def random_parts(design: Design) -> list[Part]:
-    """The parts of random effects."""
-    random = {factor.name for factor in design.categorical if factor.random}
-    return [part for part in design.parts if not random.isdisjoint(part.grouping)]
-
-
 def with_effects_of_new_levels(
     design: Design, fitted: Fitted, scored: Scored, variances: Mapping[str, float]
 ) -> Scored:
@@ -156,7 +149,7 @@ def with_effects_of_new_levels(
     rows = {**scored.rows, "eta": scored.rows["eta"].copy(), "multipliers": scored.rows["multipliers"].copy()}
     rows["variance"] = np.zeros(len(rows["eta"]))
     new = new_levels(design, scored)
-    for part in random_parts(design):
+    for part in design.random_parts:
         (name,), number = part.grouping, design.parts.index(part)
         multiplier = np.where(new[name], rows["multipliers"][:, number], 0.0)
         group = rows["groups"][:, design.groupings.index(part.grouping)]
