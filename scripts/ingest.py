@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tfglm import command
@@ -14,11 +15,14 @@ def main(arguments: argparse.Namespace) -> None:
     several = [argparse.Namespace(**task) for task in json.loads(arguments.together)]
     # Compiled loops are loaded once, so they pay for several small files.
     is_much = sum(csv_bytes(Path(task.source)) for task in several) >= SMALL
-    for task in several or [arguments]:
-        read(task, arguments, compiled=is_much or None)
+    with ThreadPoolExecutor(arguments.threads) as executor:
+        for task in several or [arguments]:
+            read(task, arguments, executor, compiled=is_much or None)
 
 
-def read(task: argparse.Namespace, arguments: argparse.Namespace, compiled: bool | None) -> None:
+def read(
+    task: argparse.Namespace, arguments: argparse.Namespace, executor: ThreadPoolExecutor, compiled: bool | None
+) -> None:
     """Turn one file into shards."""
     manifest = ingest(
         Path(task.source),
@@ -30,6 +34,7 @@ def read(task: argparse.Namespace, arguments: argparse.Namespace, compiled: bool
         command.log,
         compiled,
         edition=task.edition,
+        executor=executor,
     )
     kept = sum(shard.rows for shard in manifest.shards)
     command.log(f"{task.source}: {manifest.read:,} rows read, {kept:,} kept in {len(manifest.shards)} shards")

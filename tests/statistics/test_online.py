@@ -182,7 +182,9 @@ def rows_of(calls) -> list[tuple[str, int]]:
     actual = []
     for signature, (order, paths, _, blocks, counts, *_) in calls:
         for (multiplier, offset), block, count in zip(order, blocks, counts, strict=True):
-            where = (np.arange(count, dtype=np.int64) * multiplier + offset) % max(count, 1)
+            place, runs = np.arange(count), count // kernels.RUN
+            mixed = (place // kernels.RUN * int(multiplier) + offset) % max(runs, 1) * kernels.RUN + place % kernels.RUN
+            where = np.where(place < runs * kernels.RUN, mixed, place)
             shard, inside = divmod(int(block), signature.blocks)
             actual += [(paths[shard, 0], inside * 8192 + int(row)) for row in where]
     return actual
@@ -197,7 +199,7 @@ def test_each_epoch_has_every_row_once_in_another_order(tmp_path):
     workload = Workload(design, [*half, empty], "train", cutting=Cutting(reads_to_shuffle=1))
     epochs = [workload.epoch(np.random.default_rng([1, epoch]), fewest) for epoch, fewest in ((1, 1), (2, 7))]
     # Few calls read several blocks at once.
-    assert [max(counts.max() for _, (_, _, _, _, counts, *_) in calls) for calls in epochs] == [16_000, 8_192]
+    assert [max(counts.max() for _, (_, _, _, _, counts, *_) in calls) for calls in epochs] == [26_667, 8_192]
     first, second = map(rows_of, epochs)
     assert len(first) == len(set(first)) == 120_000 == workload.rows
     assert set(second) == set(first) == set(rows_of(workload.epoch(None, 2)))
@@ -259,7 +261,7 @@ def test_it_comes_close_and_says_how_close(large, exact, synchronous):
     settings |= {"synchronous": synchronous, "parts": 2}
     design, fitted = fit(large, SolverConfig(solver="adagrad", online=settings), messages, workers=2)
     gap = exact[1].summary["log_likelihood"] - fitted.summary["log_likelihood"]
-    assert 0 < gap < 1e-4 * 50_000
+    assert 0 < gap < 2e-4 * 50_000
     assert fitted.summary["gap"]["log_likelihood"] == pytest.approx(gap, rel=0.1)
     assert fitted.summary["gap"]["unreliable"] == (
         fitted.summary["gap"]["log_likelihood"] > 0.01 * fitted.summary["coefficients"]

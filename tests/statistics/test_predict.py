@@ -149,6 +149,17 @@ def test_the_bin_of_a_score_is_that_of_a_binary_search(upper):
     assert np.array_equal(histogram.Search(upper)(scores), np.searchsorted(upper, scores))
 
 
+def test_few_rows_are_added_to_the_bins_as_np_bincount_adds_them():
+    random = np.random.default_rng(4)
+    filled, expected = histogram.Histogram(np.arange(50.0), 2), np.zeros((51, 2))
+    for rows in (200, 3, 0):
+        scores, amounts = random.uniform(-1, 51, rows), random.normal(size=(2, rows))
+        filled.add(scores, list(amounts))
+        where = np.searchsorted(np.arange(50.0), scores)
+        expected += np.stack([np.bincount(where, amount, 51) for amount in amounts], axis=1)
+    assert np.array_equal(filled.sums, expected)
+
+
 def test_metrics_of_means_are_those_of_scikit_learn(rated):
     eta, _, weight = rated
     random = np.random.default_rng(2)

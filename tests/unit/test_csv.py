@@ -6,7 +6,7 @@ import multiprocessing
 import re
 import shutil
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 
@@ -109,10 +109,27 @@ def ingested(folder: Path, text: str | bytes, layout: Layout = LAYOUT, log=lambd
     path = folder / "flights.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     compiled, limits = keys.pop("compiled", False), keys.pop("limits", DEFAULT_LIMITS)
+    executor = keys.pop("executor", None)
     settings = {"split": {"train": "TRUE"}, "columns": list(layout.columns)} | keys
     settings = SelectionConfig.model_validate(settings)
-    ingest(path, "flights", {"layout": layout}, settings, folder / "out", 2, log, compiled, limits)
+    ingest(path, "flights", {"layout": layout}, settings, folder / "out", 2, log, compiled, limits, executor=executor)
     return IngestedFile.load(folder / "out" / "manifest.json")
+
+
+def test_files_that_share_threads_have_the_shards_of_each_alone(tmp_path):
+    """The second file lacks values of the first, and has others; the third is no plain CSV."""
+    rows = "7,AA,N1,1\n07,B6,N2,2\n", "7,DL,N3,NA\n5,B6,NA,2\n", '7,"DL, x",N3,1\n5,AA,N1,2\n'
+    layout = LAYOUT.model_copy(update={"missing": ["NA"]})
+    with ThreadPoolExecutor(1) as executor:
+        digests = [
+            [
+                ingested(tmp_path, HEADER + text, layout, compiled=True, executor=given).manifest.digest
+                for text in (*rows, rows[0])
+            ]
+            for given in (None, executor)
+        ]
+    assert digests[0] == digests[1]
+    assert len(set(digests[0])) == 3
 
 
 def days(file: IngestedFile, split: str = "train") -> list:

@@ -29,8 +29,8 @@ def test_every_value_survives_and_rows_stay_together(tmp_path):
     limits = replace(SMALL_PIECES, most_codes=20_000)
     frame = flights(50_000)
     file = ingest_frame(frame, tmp_path, limits=limits)
-    assert file.manifest.capacity == shards.BLOCK_ROWS
-    assert [shard.rows for shard in file.manifest.shards] == pytest.approx([50_000 / 7] * 7, abs=20)
+    assert file.manifest.capacity == shards.SMALLEST_CAPACITY
+    assert [shard.rows for shard in file.manifest.shards] == pytest.approx([25_000] * 2, abs=20)
     assert [file.column(name).dtype for name in frame] == ["float32", "uint8", "uint8", "float64", "float64"]
     back = pd.DataFrame({name: decoded(file, "train", name) for name in frame.columns})
     order = back["number"].astype(int)

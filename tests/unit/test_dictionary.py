@@ -1,12 +1,14 @@
 """Several files as one table: levels, rare and missing ones, the account of rows, and fits with them against statsmodels."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from polars import testing as pl_testing
+from pyarrow import parquet
 
 from oracles import assert_agrees, linear_regression, logistic_regression, treatment_contrasts
 from pools import fit_files, ingest_frame, table_of
@@ -230,6 +232,23 @@ def test_a_number_column_is_summed_over_shards_and_patterns(tmp_path):
     assert [x.mean, x.maximum] == pytest.approx([(4 + 8 + 30) / 9, 11.0])
     assert (g.levels, g.train_rows, g.missing_rows, g.labels) == (["a", "b"], [4, 2], 3, ["a", "b", "(missing)"])
     assert merged.rows == {"train": 9, "evaluate": 0, "predict": 2}
+
+
+def test_tables_read_together_are_those_read_one_by_one(tmp_path, monkeypatch):
+    frame = pd.DataFrame({"g": ["a", None, "b", "a"], "n": [7, 8, 8, None], "x": [0.5, 1.5, None, 2.5]})
+    halves = [(frame, "first"), (frame[:2], "second"), (frame[:0], "none")]
+    together = [ingest_frame(half, tmp_path / "together", name) for half, name in halves]
+    monkeypatch.setattr(levels, "MOST_TOGETHER", 0)
+    apart = [ingest_frame(half, tmp_path / "apart", name) for half, name in halves]
+    groups = [
+        [parquet.read_metadata(file.folder / LEVELS).num_row_groups for file in files] for files in (together, apart)
+    ]
+    assert groups == [[1, 1, 4], [4, 4, 4]]
+    for one, other in zip(together, apart, strict=True):
+        for name in (MISSING, *frame):
+            pl_testing.assert_frame_equal(one.levels(name), other.levels(name))
+            assert one.values(name).to_list() == other.values(name).to_list()
+    assert asdict(merge(together))["columns"] == asdict(merge(apart))["columns"]
 
 
 # The account ----------------------------------------------------------------------------------------------------------

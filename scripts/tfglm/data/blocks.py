@@ -28,6 +28,10 @@ LINE = 1 << 12
 """Bytes more than asked for, as a block begins with what the last one left of a line."""
 
 
+STEP = 1 << 20
+"""Bytes: so that files of like size use the same memory."""
+
+
 class ReadsInto(Protocol):
     """The methods of a stream of bytes, which IO[bytes] does not declare completely."""
 
@@ -55,7 +59,7 @@ class Buffers:
             buffer = self._free.pop()
             if len(buffer) >= size:
                 return buffer
-        return bytearray(size + LINE)
+        return bytearray(-(-(size + LINE) // STEP) * STEP)
 
     def give(self, block: InputBlock) -> None:
         """Have the memory of a block used again, now that nobody looks at it any more."""

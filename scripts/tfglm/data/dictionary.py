@@ -166,36 +166,72 @@ def merge(
     missing, rare = missing or {}, rare or {}
     names = files[0].names
     required = [name for name in names if missing.get(name, "drop") == "drop"]
-    lacking = [lacking_patterns(file, required) for file in files]
+    tables = _LevelTables.of(files, required)
     rows = dict.fromkeys(SPLITS, 0)
-    for file, patterns in zip(files, lacking, strict=True):
-        for split, of_pattern in without(file.levels(MISSING), patterns).select("split", "rows").iter_rows():
-            rows[split] += of_pattern
+    for split, of_pattern in tables.used(dict.fromkeys(range(len(files)), MISSING)).select("split", "rows").iter_rows():
+        rows[split] += of_pattern
     columns = {}
     for name in names:
-        column = _ColumnOfFiles.of(name, files, lacking)
+        column = _ColumnOfFiles.of(name, files, tables)
         check_labels(name, column.counted, rare, set(names) - set(required))
         columns[name] = merge_column(column, rare.get(name, 1), name not in required)
     return Dictionary(columns, required, rows, [file.manifest.digest for file in files])
 
 
-def lacking_patterns(file: IngestedFile, required: Collection[str]) -> list[int]:
-    """Return the codes of the patterns of missing values that lack a required value."""
+def lacking_patterns(file: IngestedFile, required: Collection[str]) -> np.ndarray:
+    """Return which patterns of missing values lack a required value, by their code, bool."""
     required = set(required)
-    return [code for code, pattern in enumerate(file.values(MISSING), start=1) if lacks(pattern, required)]
+    return np.array([False, *(lacks(pattern, required) for pattern in file.values(MISSING))])
 
 
-def without(levels: pl.DataFrame, lacking: Collection[int]) -> pl.DataFrame:
-    """Return a table of levels without the rows of some patterns. The split `predict` keeps all rows."""
-    return levels.filter((pl.col("split") == "predict") | ~pl.col("pattern").is_in(lacking)) if lacking else levels
+@dataclass(frozen=True)
+class _LevelTables:
+    """The tables of levels of some files. `lacking` are the `lacking_patterns` of each. `of_small` has the tables of each small
+    file by column, as these are read together; those of a large file may fill the memory."""
+
+    files: Sequence[IngestedFile]
+    lacking: Sequence[np.ndarray]
+    of_small: Sequence[Mapping[str, pl.DataFrame]]
+
+    @classmethod
+    def of(cls, files: Sequence[IngestedFile], required: Collection[str]) -> "_LevelTables":
+        lacking, of_small = [], []
+        for file in files:
+            lacking.append(lacking_patterns(file, required))
+            names = [column.name for column in file.manifest.columns] if file.is_small else []
+            of_small.append({name: file.levels(name) for name in names})
+        return cls(files, lacking, of_small)
+
+    def table(self, number: int, name: str) -> pl.DataFrame:
+        """That of a stored column of the file with this number."""
+        small = self.of_small[number]
+        return small[name] if name in small else self.files[number].levels(name)
+
+    def used(self, names: Mapping[int, str]) -> pl.DataFrame:
+        """Those of a stored column of some files, by their number, `without` rows that lack a required value."""
+        tables = [self.table(number, name) for number, name in names.items()]
+        return without(tables, [self.lacking[number] for number in names])
 
 
-def used_levels(file: IngestedFile, required: Collection[str], column: str) -> pl.DataFrame:
-    """Return the table of levels of a stored column, without the rows that lack a required value.
+def without(tables: Sequence[pl.DataFrame], lacking: Sequence[np.ndarray]) -> pl.DataFrame:
+    """Return some tables of levels one below the other, without the rows of the patterns that are `lacking` in each. The split
+    `predict` keeps all rows."""
+    joined = pl.concat(tables)
+    if not any(patterns.any() for patterns in lacking):
+        return joined
+    # One query for all: each has its price, and there may be many files.
+    first = np.cumsum([0, *map(len, lacking[:-1])])
+    patterns = joined["pattern"].to_numpy() + np.repeat(first, [len(table) for table in tables])
+    return joined.filter((joined["split"] == "predict") | pl.Series(~np.concatenate(lacking)[patterns]))
 
-    For the split `predict` it counts all rows.
+
+def used_levels(files: Iterable[IngestedFile], required: Collection[str], column: str) -> pl.DataFrame:
+    """Return the tables of levels with the codes of a column of the data, without the rows that lack a required value.
+
+    For the split `predict` they count all rows.
     """
-    return without(file.levels(column), lacking_patterns(file, required))
+    of_files = [(file.levels(file.codes(column).name), lacking_patterns(file, required)) for file in files]
+    return without(*zip(*of_files, strict=True))
 
 
 def training_values(files: Iterable[IngestedFile], column: str, kind: Kind, required: Collection[str]) -> pl.DataFrame:
@@ -203,7 +239,7 @@ def training_values(files: Iterable[IngestedFile], column: str, kind: Kind, requ
 
     The values are unmerged, regardless of data.rare. Columns: `value`, `rows`.
     """
-    return counted_values(pl.concat([used_levels(file, required, file.codes(column).name) for file in files]), kind)
+    return counted_values(used_levels(files, required, column), kind)
 
 
 def counted_levels(column: Column, files: Iterable[IngestedFile], required: Collection[str]) -> pl.DataFrame:
@@ -235,13 +271,13 @@ class _ColumnOfFiles:
     counted: pl.DataFrame
 
     @classmethod
-    def of(cls, name: str, files: Sequence[IngestedFile], lacking: Sequence[Collection[int]]) -> "_ColumnOfFiles":
-        """`lacking` are the `lacking_patterns` of each file. Raises UserError for a column without a value in any row."""
-        tables = [file.levels(name) for file in files]
+    def of(cls, name: str, files: Sequence[IngestedFile], tables: _LevelTables) -> "_ColumnOfFiles":
+        """Raises UserError for a column without a value in any row."""
+        whole = [tables.table(number, name) for number in range(len(files))]
         # Of a column that a file has no value of, it does not tell the kind. One query for all, as there may be many files.
-        of_rows = np.repeat(np.arange(len(files)), [len(table) for table in tables])
+        of_rows = np.repeat(np.arange(len(files)), [len(table) for table in whole])
         has_value = (pl.col("rows") > 0) & ((pl.col("code") > 0) | pl.col("mean").is_not_null())
-        with_values = np.unique(of_rows[pl.concat(tables).select(has_value).to_series().to_numpy()])
+        with_values = np.unique(of_rows[pl.concat(whole).select(has_value).to_series().to_numpy()])
         kinds = {files[number].column(name).kind: files[number].manifest.source for number in with_values}
         if not kinds and any(file.manifest.shards for file in files):
             where = ", ".join(file.manifest.source for file in files)
@@ -250,13 +286,10 @@ class _ColumnOfFiles:
                 "  take it out of data.columns, or choose files that have it"
             )
         kinds = kinds or {files[0].column(name).kind: files[0].manifest.source}
-        stored = pl.concat([without(*each) for each in zip(tables, lacking, strict=True)])
-        codes = [
-            without(file.levels(file.codes(name).name), patterns)
-            for file, patterns in zip(files, lacking, strict=True)
-            if file.has_codes(name) and file.codes(name).name != name
-        ]
-        return cls(name, files, kinds, stored, pl.concat([stored, *codes]))
+        stored = without(whole, tables.lacking)
+        coded = {number: file.codes(name).name for number, file in enumerate(files) if file.has_codes(name)}
+        apart = {number: of_codes for number, of_codes in coded.items() if of_codes != name}
+        return cls(name, files, kinds, stored, pl.concat([stored, tables.used(apart)]) if apart else stored)
 
 
 def merge_column(column: _ColumnOfFiles, fewest: int, missing_is_level: bool) -> Column:

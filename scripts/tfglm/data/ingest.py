@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +36,7 @@ def ingest(
     compiled: bool | None = None,
     limits: IngestLimits = DEFAULT_LIMITS,
     edition: int = 0,
+    executor: ThreadPoolExecutor | None = None,
 ) -> Manifest:
     """Write the shards, the levels and the manifest of one input file.
 
@@ -62,6 +63,8 @@ def ingest(
         The numbers of values from which columns are stored in another way, and the size of pieces.
     edition
         How often the content of the file has changed, for the record beside the manifest.
+    executor
+        The threads, by default new ones. Files that are read with the same threads share the distinct values of their fields.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def ingest(
     with (
         editions.steady(path, before),
         replaced(folder) as partial,
-        ThreadPoolExecutor(threads) as executor,
+        nullcontext(executor) if executor else ThreadPoolExecutor(threads) as executor,
         ThreadPoolExecutor(1) as beside,
     ):
         packed = beside.submit(editions.checksum_of, path) if packing(path) != "none" else None

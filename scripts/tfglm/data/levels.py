@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pyarrow import parquet
 
 from tfglm.config import SPLITS
 from tfglm.data.encoding import BITS, CODE, FinishedColumn, PatternGroup
+from tfglm.data.shards import MOST_TOGETHER
 
 LEVELS_SCHEMA = {
     "column": pl.String,
@@ -101,10 +103,18 @@ def completed(table: pl.DataFrame) -> pa.Table:
 
 
 def write(path: Path, tables: Iterable[pa.Table]) -> None:
-    """Write the tables of the stored columns, in the order of the manifest, each as a row group. Raises OSError."""
+    """Write the tables of the stored columns, in the order of the manifest: each as a row group, or few rows as a single one.
+    Raises OSError."""
     repeated = ["column", "split", "text"]
+    tables, first = iter(tables), []
+    for table in tables:
+        first.append(table)
+        if sum(map(len, first)) > MOST_TOGETHER:
+            break
+    else:
+        first = [pa.concat_tables(first)] if any(map(len, first)) else first
     with parquet.ParquetWriter(
         path, SCHEMA, compression="zstd", use_dictionary=repeated, write_page_checksum=True
     ) as writer:
-        for table in tables:
+        for table in chain(first, tables):
             writer.write_table(table, row_group_size=max(len(table), 1))

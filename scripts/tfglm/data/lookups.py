@@ -56,9 +56,11 @@ def counted(codes: np.ndarray) -> np.ndarray:
     """Count the occurrences of some small unsigned codes, int64."""
     if not len(codes):
         return np.zeros(0, np.int64)
+    if len(codes) < 2**16:
+        return np.bincount(codes)
     if _loops and codes.itemsize <= 2:
         return _loops.counted(codes)
-    if codes.dtype != np.uint8 or len(codes) < 2**16:
+    if codes.dtype != np.uint8:
         return np.bincount(codes)
     # Two at a time takes half as long.
     pairs = np.bincount(codes[: len(codes) // 2 * 2].view(np.uint16), minlength=2**16).reshape(256, 256)

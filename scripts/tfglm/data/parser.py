@@ -83,7 +83,8 @@ class Parser:
     compiled: "PlainCsv | None" = field(default=None, init=False)
     checksum: xxh3_128 = field(default_factory=xxh3_128, init=False)
     """Blocks of a file that is not packed: the position up to which they have been read."""
-    buffers: Buffers = field(default_factory=Buffers, init=False)
+    buffers: Buffers = field(default=Buffers(), init=False)
+    """Those of all files that this process reads."""
 
     def blocks(self, threads: int, numbered: bool) -> Iterator[InputBlock]:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
@@ -196,11 +197,11 @@ class Parser:
             return
         from tfglm.data.plain_csv import PlainCsv
 
-        wanted = [self.header.index(column.source) for column in self.columns.values()]
-        whole = [column.type in ("integer", "clock") and not column.format for column in self.columns.values()]
-        separator, missing, encoding = self.layout.separator_bytes, self.layout.missing, self.layout.encoding
-        compiled = PlainCsv(len(self.header), wanted, whole, missing, encoding, separator)
-        compiled.load()
+        wanted = tuple(self.header.index(column.source) for column in self.columns.values())
+        whole = tuple(column.type in ("integer", "clock") and not column.format for column in self.columns.values())
+        separator, missing, encoding = self.layout.separator_bytes, tuple(self.layout.missing), self.layout.encoding
+        compiled = PlainCsv.of(len(self.header), wanted, whole, missing, encoding, separator)
+        compiled.begin()
         self.compiled = compiled
 
     def _any_columns(self, data: memoryview) -> Parsed:

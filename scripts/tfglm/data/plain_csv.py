@@ -7,8 +7,10 @@ more than eight bytes, a number that has other characters than digits, a wrong n
 line end at the end. Both ways give the same result.
 """
 
+import functools
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +22,9 @@ from tfglm.data.distinct import Distinct
 
 MOST_ENTRIES = 2**16
 """Most distinct entries of a field, so that numbers of 16 bits can distinguish them; pyarrow reads a field with more."""
+
+MOST_SHARED = 2**13
+"""Fewest distinct entries of a field that the next file does not begin with."""
 
 FEWEST_BITS = 8
 """2^8 buckets of a field to begin with."""
@@ -55,6 +60,14 @@ class PlainCsv:
     missing value.
     """
 
+    @classmethod
+    @functools.lru_cache(4)
+    def of(cls, *arguments: Any) -> "PlainCsv":
+        """The one with these arguments, which small files share, with the compiled code loaded."""
+        made = cls(*arguments)
+        made.load()
+        return made
+
     def __init__(
         self,
         fields: int,
@@ -71,6 +84,12 @@ class PlainCsv:
         marks = [raw for raw, mark in zip(marks, missing, strict=True) if raw.decode(encoding) == mark]
         self.missing = np.array([mark for mark in marks if len(mark) <= WORD and b"\0" not in mark], "S8").view("<u8")
         self.of_thread = threading.local()
+        self.files = 0
+
+    def begin(self) -> None:
+        """Begin another file. Entries of earlier ones are kept if they are few: to find them out takes time, and what is computed
+        of the same values is the same."""
+        self.files += 1
 
     def parse(self, lines: memoryview) -> list[Distinct] | None:
         """The wanted fields, int64 or string; None if the lines are not plain.
@@ -81,8 +100,11 @@ class PlainCsv:
         buffer = lines.obj
         if not isinstance(buffer, bytearray) or len(buffer) < len(lines) + VECTOR:
             return None
-        if not hasattr(self.of_thread, "entries"):
-            self.of_thread.entries = Entries(len(self.wanted))
+        if getattr(self.of_thread, "file", None) != self.files:
+            known = self.of_thread.entries.known if hasattr(self.of_thread, "entries") else []
+            if max(known, default=MOST_SHARED) >= MOST_SHARED:
+                self.of_thread.entries = Entries(len(self.wanted))
+            self.of_thread.file = self.files
         entries: Entries = self.of_thread.entries
         data = np.frombuffer(buffer, np.uint8)
         numbers = entries.numbers_in(data, len(lines), self.separator, self.fields, self.wanted)
@@ -102,7 +124,7 @@ class PlainCsv:
 
     def forget(self) -> None:
         """Forget the entries of this thread."""
-        del self.of_thread.entries
+        self.of_thread.entries = Entries(len(self.wanted))
 
     def load(self) -> None:
         """Load the compiled code, or compile it, which happens once a machine."""

@@ -394,13 +394,11 @@ class _DesignBuilder:
                 f"{where}: `{':'.join(grouping)}` has {math.prod(sizes):,} possible combinations of levels, and an "
                 f"interaction may have {MOST_COMBINATIONS:,} at most; merge rare levels with data.rare"
             )
-        seen = np.zeros(0, np.int64)
-        for file in self.files:
-            columns = [factor.column for factor in factors]
+        seen, columns = np.zeros(0, np.int64), [factor.column for factor in factors]
+        of_factors = [levels_by_code(factor, self.files, -1) for factor in factors]
+        for file, *levels in zip(self.files, *of_factors, strict=True):
             codes = training_rows.combinations(file, columns, self.dictionary.required)
-            numbers = []
-            for k, factor in enumerate(factors):
-                numbers.append(levels_by_code(factor, file, -1)[codes[:, k]])
+            numbers = [of_codes[codes[:, k]] for k, of_codes in enumerate(levels)]
             seen = np.union1d(seen, np.ravel_multi_index(tuple(numbers), sizes))
         return tuple(seen.tolist())
 

@@ -15,6 +15,7 @@ from tfglm.data.dictionary import Column, Dictionary, training_values
 from tfglm.data.shards import IngestedFile
 from tfglm.design.checks import check_levels
 from tfglm.design.factors import ClusterIntersections, Clusters
+from tfglm.design.levels import looked_up
 from tfglm.errors import UserError
 
 MOST_JOINT = 2**62
@@ -89,16 +90,14 @@ def cluster_numbers(clusters: Clusters, files: Sequence[IngestedFile], required:
 
 
 def numbers_by_code(
-    clusters: Clusters, numbers: pl.DataFrame, file: IngestedFile, missing: int = NONE, unseen: int = NONE
-) -> np.ndarray:
-    """Return the cluster number of each code of a file; the first code means no value.
+    clusters: Clusters, numbers: pl.DataFrame, files: Sequence[IngestedFile], missing: int = NONE, unseen: int = NONE
+) -> list[np.ndarray]:
+    """Return the cluster number of each code, for each file; the first code means no value.
 
     It is `missing` for no value, and `unseen` for a value that no training row has. `numbers` come from `cluster_numbers`.
     """
-    values = file.values(file.codes(clusters.column).name).alias("value")
-    codes = values.cast(numbers.schema["value"]).to_frame()
-    of_codes = codes.join(numbers, on="value", how="left", maintain_order="left")["cluster"]
-    return np.append(np.int32(missing), of_codes.fill_null(unseen).to_numpy())
+    of_files = looked_up(clusters.column, clusters.column_kind, files, numbers, unseen)
+    return [np.append(np.int32(missing), of_file) for of_file in of_files]
 
 
 def cells_of(
@@ -130,9 +129,9 @@ def cells_of(
             if math.prod(sizes) > MOST_JOINT:
                 raise UserError(f"{where}: the columns have too many values to be combined; leave out a column")
             joint = np.zeros(0, np.int64)
-            for file in files:
+            of_columns = [numbers_by_code(clusters[k], numbers[k], files) for k in of]
+            for file, *by_code in zip(files, *of_columns, strict=True):
                 codes = training_rows.combinations(file, [clusters[k].column for k in of], required)
-                by_code = [numbers_by_code(clusters[k], numbers[k], file) for k in of]
                 rows = np.array([table[codes[:, place]] for place, table in enumerate(by_code)])
                 joint = np.union1d(joint, np.ravel_multi_index(tuple(rows[:, (rows >= 0).all(axis=0)]), sizes))
                 if len(joint) > MOST_CELLS:

@@ -1,31 +1,47 @@
 """The levels of the rows of a file: what its codes mean, as numbers of the levels of a design."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import polars as pl
 
 from tfglm.data.dictionary import VALUE_TYPES, written
+from tfglm.data.kinds import Kind
 from tfglm.data.shards import IngestedFile
 from tfglm.design.factors import Categorical
 
 
-def levels_by_code(factor: Categorical, file: IngestedFile, otherwise: int) -> np.ndarray:
-    """Return the level number of each code of a column of a file, int32; code 0 is a missing value.
+def levels_by_code(factor: Categorical, files: Sequence[IngestedFile], otherwise: int) -> list[np.ndarray]:
+    """Return the level number of each code of a column, for each file, int32; code 0 is a missing value.
 
     Parameters
     ----------
     factor
         The factor of the column.
-    file
-        The file with the codes.
+    files
+        The files with the codes.
     otherwise
         The number for values without a level.
     """
-    values = file.values(file.codes(factor.column).name)
-    texts = written(values.cast(VALUE_TYPES[factor.column_kind])).alias("value").to_frame()
-    levels = texts.join(_table(factor), on="value", how="left", maintain_order="left")["level"]
-    return np.append(np.int32(factor.level_of_missing(otherwise)), levels.fill_null(otherwise).to_numpy())
+    missing = np.int32(factor.level_of_missing(otherwise))
+    return [
+        np.append(missing, of_file)
+        for of_file in looked_up(factor.column, factor.column_kind, files, _table(factor), otherwise)
+    ]
+
+
+def looked_up(
+    column: str, kind: Kind, files: Sequence[IngestedFile], table: pl.DataFrame, otherwise: int
+) -> list[np.ndarray]:
+    """Return what the second column of a table has for the values in its first one, for each code from 1 on of a column of
+    each file; `otherwise` for other values. Texts in the table are the `written` values."""
+    key, number = table.columns
+    values = [file.values(file.codes(column).name).cast(VALUE_TYPES[kind]).alias(key) for file in files]
+    joined = pl.concat(values)  # one query for all: each has its price, and there may be many files
+    joined = written(joined) if table.schema[key] == pl.String else joined
+    found = joined.to_frame().join(table, on=key, how="left", maintain_order="left")[number].fill_null(otherwise)
+    return np.split(found.to_numpy(), np.cumsum([len(of_file) for of_file in values[:-1]]))
 
 
 @lru_cache(maxsize=64)

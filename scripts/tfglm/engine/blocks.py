@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from tfglm.data.shards import BLOCK_ROWS, changed_block, fill, opened, raw_type
+from tfglm.data.shards import AT_ONCE, BLOCK_ROWS, changed_block, fill, opened, raw_type
 from tfglm.engine import kernels
 from tfglm.errors import UserError
 
@@ -44,10 +44,6 @@ class Signature:
         """Blocks of one shard."""
         return self.capacity // BLOCK_ROWS
 
-
-AT_ONCE = 4
-"""Blocks that a pass handles together, if there are enough: they share the overhead of Python, and their intermediate
-arrays fit into the caches. Single blocks took a fifth longer per row, and eight blocks took no less."""
 
 MOST_OPEN = 8
 """Most shards whose files a call keeps open at the same time."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from tfglm.data.shards import BLOCK_ROWS
+from tfglm.data.shards import AT_ONCE, BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine.bases import bases_of
-from tfglm.engine.blocks import AT_ONCE, Signature
+from tfglm.engine.blocks import Signature
 from tfglm.engine.classes import EvaluatedClasses, EvaluatedOrdered
 from tfglm.engine.evaluated import Evaluated, Values
 from tfglm.engine.leverage import TOO_NEAR

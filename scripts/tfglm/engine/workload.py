@@ -2,9 +2,9 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import polars as pl
 
 from tfglm.data.dictionary import lacks, written
 from tfglm.data.folds import stored_name
-from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard, StoredColumn
+from tfglm.data.shards import AT_ONCE, BLOCK_ROWS, MISSING, SMALLEST_CAPACITY, IngestedFile, Shard, StoredColumn
 from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
 from tfglm.design.clusters import cluster_numbers, numbers_by_code
@@ -21,7 +21,7 @@ from tfglm.design.factors import Categorical
 from tfglm.design.levels import levels_by_code
 from tfglm.distribute.executor import Executor
 from tfglm.engine import division, updates  # noqa: F401  registers how passes are divided
-from tfglm.engine.blocks import AT_ONCE, Input, Signature
+from tfglm.engine.blocks import Input, Signature
 from tfglm.engine.cutting import Cutting, cut
 from tfglm.engine.folds import assign_folds
 from tfglm.engine.passes import Pass, Passes, Sums
@@ -67,6 +67,7 @@ class Workload:
         self.unknown: dict[tuple[str, ...], frozenset[int]] = {}
         self._passes: dict[Signature, Passes] = {}
         self._tables_of_files: dict[int, list[np.ndarray]] = {}
+        self._numbers_of_codes: dict[str, dict[int, np.ndarray]] = {}
         self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
 
     def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
@@ -157,7 +158,7 @@ class Workload:
         """Return the arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
 
         `blocks.BlockReader` defines paths and checksums. `blocks` has the number of the first of some blocks
-        (`blocks.AT_ONCE`), and `counts` their rows, int32 [blocks of a call]; entries without rows come last. Tables are
+        (`shards.AT_ONCE`), and `counts` their rows, int32 [blocks of a call]; entries without rows come last. Tables are
         [files of a call, entries], except that those of the first of `rows.table_keys` are [shards of a call].
         """
         return self._cut_into(self._numbers_of_calls("information"))
@@ -187,12 +188,14 @@ class Workload:
             calls[signature] = [self._call(signature, of_call) for of_call in pieces]
         return calls
 
-    def shards_alone(self) -> Iterator[tuple[IngestedFile, Shard, Signature, tuple]]:
-        """Yield each shard with the call that reads only this shard, with rows in the order of the shard."""
+    def shards_alone(self, in_units: bool = False) -> Iterator[tuple[IngestedFile, Shard, Signature, tuple]]:
+        """Yield each shard with the call that reads only this shard, with rows in the order of the shard. With `in_units`, which
+        processes share, a small file is read block by block."""
         for signature, shards in self._alike.items():
+            at_once = 1 if in_units and signature.capacity == SMALLEST_CAPACITY else AT_ONCE
             for used in self._used(shards):
                 file, shard, *_ = used
-                yield file, shard, signature, self._call(signature, [(*used, 0)])
+                yield file, shard, signature, self._call(signature, [(*used, 0)], at_once)
 
     def epoch(
         self, order: np.random.Generator | None, fewest_calls: int
@@ -313,10 +316,12 @@ class Workload:
             return padded([0, *patterns], sizes[MISSING], np.int32)
         for place, clusters in enumerate(self.design.clusters):
             if key == cluster_key(place):
-                of_codes = numbers_by_code(clusters, self._cluster_numbers[place], file, MISSING_VALUE, UNSEEN_LEVEL)
+                of_codes = self._mapped_codes(key, file, partial(self._clusters_of, place))
                 return padded(of_codes, sizes[file.codes(clusters.column).name], np.int32)
         if key == "fold":
-            return self._folds_of(file, sizes)
+            folds = self.design.groups_of_folds
+            assert folds
+            return padded(self._mapped_codes(key, file, self._folds), sizes[file.codes(folds.column).name], np.int32)
         what, name = key.split("/", 1)
         if what == "group":
             grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
@@ -328,7 +333,8 @@ class Workload:
             return padded(number_table(file, name), sizes[name], np.float64)
         if what == "level":
             categorical = next(factor for factor in self.design.categorical if factor.name == name)
-            return padded(self._levels_of(categorical, file), sizes[file.codes(categorical.column).name], np.int32)
+            levels = self._mapped_codes(key, file, partial(self._levels_of, categorical))
+            return padded(levels, sizes[file.codes(categorical.column).name], np.int32)
         number = ""
         if what != "outside":
             name, _, number = name.rpartition("/")
@@ -355,22 +361,31 @@ class Workload:
                 )
         return numbered
 
-    def _folds_of(self, file: IngestedFile, sizes: Mapping[str, int]) -> np.ndarray:
+    def _mapped_codes(self, key: str, file: IngestedFile, make: Callable[[], list[np.ndarray]]) -> np.ndarray:
+        """The numbers of the codes of a file in the table with this name, which are made for all files together."""
+        if key not in self._numbers_of_codes:
+            self._numbers_of_codes[key] = dict(zip(map(id, self.files), make(), strict=True))
+        return self._numbers_of_codes[key][id(file)]
+
+    def _clusters_of(self, place: int) -> list[np.ndarray]:
+        clusters, numbers = self.design.clusters[place], self._cluster_numbers[place]
+        return numbers_by_code(clusters, numbers, self.files, MISSING_VALUE, UNSEEN_LEVEL)
+
+    def _folds(self) -> list[np.ndarray]:
         """The fold of each code of the column that groups them; the first is that of no value, which takes no part anyway."""
         folds, groups = self.design.folds, self.design.groups_of_folds
         assert folds and groups
         numbered = cluster_numbers(groups, self.files, self.design.required)
         dealt_to = assign_folds(written(numbered["value"]).to_list(), folds.number)
-        numbers = numbers_by_code(groups, numbered.with_columns(cluster=pl.Series(dealt_to)), file)
-        return padded(numbers, sizes[file.codes(groups.column).name], np.int32)
+        return numbers_by_code(groups, numbered.with_columns(cluster=pl.Series(dealt_to)), self.files)
 
-    def _levels_of(self, factor: Categorical, file: IngestedFile) -> np.ndarray:
-        """The number of the level of each code of a file, or why a row with it takes no part."""
-        unseen = self.unseen.get(factor.name, UNSEEN_LEVEL)
-        levels = levels_by_code(factor, file, unseen)
-        reasons = ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL))
-        which = [np.isin(levels, list(groups.get((factor.name,), ()))) for groups, _ in reasons]
-        return np.select(which, [flag for _, flag in reasons], levels)
+    def _levels_of(self, factor: Categorical) -> list[np.ndarray]:
+        """The number of the level of each code, or why a row with it takes no part."""
+        of_files = levels_by_code(factor, self.files, self.unseen.get(factor.name, UNSEEN_LEVEL))
+        for groups, flag in ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL)):
+            if left_out := list(groups.get((factor.name,), ())):
+                of_files = [np.where(np.isin(levels, left_out), np.int32(flag), levels) for levels in of_files]
+        return of_files
 
 
 def padded(entries: npt.ArrayLike, size: int, dtype: npt.DTypeLike) -> np.ndarray:

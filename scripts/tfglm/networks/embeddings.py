@@ -50,9 +50,7 @@ def table(design: Design, weights: Mapping[str, np.ndarray], files: Sequence[Ing
 def rows_of_levels(factor: Categorical, files: Sequence[IngestedFile], required: Sequence[str]) -> np.ndarray:
     """The training rows of each level, [levels]; those that lack a `required` value do not count."""
     rows = np.zeros(1 + len(factor.levels))  # the first place for values that have no level
-    for file in files:
-        name = file.codes(factor.column).name
-        used = used_levels(file, required, name).filter(pl.col("split") == "train")
-        levels = levels_by_code(factor, file, -1)[used["code"].to_numpy()]
-        rows += np.bincount(1 + levels, used["rows"].to_numpy(), len(rows))
+    for file, levels in zip(files, levels_by_code(factor, files, -1), strict=True):
+        used = used_levels([file], required, factor.column).filter(pl.col("split") == "train")
+        rows += np.bincount(1 + levels[used["code"].to_numpy()], used["rows"].to_numpy(), len(rows))
     return rows[1:].astype(np.int64)

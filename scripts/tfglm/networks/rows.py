@@ -69,7 +69,7 @@ class Units:
         self.shards: list[tuple[IngestedFile, Shard, range]] = []
         """Yield each shard with the numbers of its units, in the order of its rows."""
         self._calls: list[tuple[Passes, tuple, int, int]] = []
-        for file, shard, signature, (paths, expected, blocks, counts, *tables) in workload.shards_alone():
+        for file, shard, signature, (paths, expected, blocks, counts, *tables) in workload.shards_alone(in_units=True):
             first = len(self._calls)
             passes, used = workload.passes(signature), np.flatnonzero(counts)
             for place in used.tolist():
@@ -116,7 +116,7 @@ class _Offsets:
         self._calls = {}
         workload = predict.without_separated(workload, fitted)
         self._coefficients = workload.state(fitted.coefficients)
-        for file, shard, signature, call in workload.shards_alone():
+        for file, shard, signature, call in workload.shards_alone(in_units=True):
             self._calls[file.manifest.file, shard.path] = workload.passes(signature), call
 
     def of(self, shard: tuple[IngestedFile, Shard], place: int) -> tuple[np.ndarray, np.ndarray]:

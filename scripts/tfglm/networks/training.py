@@ -24,8 +24,7 @@ import tensorflow as tf
 
 from tfglm import digests
 from tfglm.config import TrainingConfig
-from tfglm.data.shards import BLOCK_ROWS
-from tfglm.engine.blocks import AT_ONCE
+from tfglm.data.shards import AT_ONCE, BLOCK_ROWS
 from tfglm.errors import UserError
 from tfglm.networks import own, predict
 from tfglm.networks.callbacks import Callbacks

@@ -85,6 +85,17 @@ def search(upper: np.ndarray, first: np.ndarray, parts_a_unit: float, scores: np
             places[i] = len(upper)
 
 
+@compiled
+def add(where: np.ndarray, quantity: np.ndarray, of_some: np.ndarray, sums: np.ndarray) -> None:
+    """Add a quantity of some rows [rows] to the `sums` [bins] of the bins `where` [rows] they are: first up in `of_some` [bins],
+    which is 0 before and after. The bits are those of np.bincount, which goes through all bins, however few the rows."""
+    for i in range(len(where)):
+        of_some[where[i]] += quantity[i]
+    for i in range(len(where)):
+        sums[where[i]] += of_some[where[i]]
+        of_some[where[i]] = 0.0
+
+
 class Histogram:
     """Sums of several quantities by bin, [bins, quantities], and the least and largest score in each bin."""
 
@@ -92,6 +103,7 @@ class Histogram:
         self._digits = digits
         self._search = Search(upper)
         self.sums = np.zeros((len(upper) + 1, quantities))
+        self._of_some = np.zeros(len(self.sums))
         self.least, self.largest = np.full(len(self.sums), np.inf), np.full(len(self.sums), -np.inf)
 
     def add(self, score: np.ndarray, quantities: Sequence[np.ndarray]) -> None:
@@ -99,7 +111,7 @@ class Histogram:
         rounded = np.round(score, self._digits)
         where = self._search(rounded)
         for column, quantity in enumerate(quantities):
-            self.sums[:, column] += np.bincount(where, quantity, len(self.sums))
+            add(where, np.asarray(quantity, float), self._of_some, self.sums[:, column])
         np.minimum.at(self.least, where, rounded)
         np.maximum.at(self.largest, where, rounded)
 

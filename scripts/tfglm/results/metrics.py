@@ -95,7 +95,7 @@ def summed(
         all_rows.add(used)
         for column in by:
             for level, rows in grouped(shard, column):
-                tally = groups[column].setdefault(level, of_group())
+                tally = groups[column].get(level) or groups[column].setdefault(level, of_group())
                 tally.add({name: values[rows] for name, values in used.items()})
     report = {"model": design.model, "rows": all_rows.rows, **{name: counts[name] for name in COUNTED}}
     if design.distribution.positive_predictor:

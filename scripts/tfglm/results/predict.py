@@ -165,7 +165,8 @@ def new_levels(design: Design, scored: Scored) -> dict[str, np.ndarray]:
     found = {}
     for factor in design.categorical:
         column = scored.file.codes(factor.column).name
-        new = levels_by_code(factor, scored.file, UNSEEN_LEVEL) == UNSEEN_LEVEL
+        (levels,) = levels_by_code(factor, [scored.file], UNSEEN_LEVEL)
+        new = levels == UNSEEN_LEVEL
         new[0] &= factor.column not in design.required  # else the row lacks a value
         found[factor.name] = new[stored_values(scored.file, scored.shard, column)]
     return found

@@ -6,10 +6,12 @@ from typing import Literal
 
 import polars as pl
 
-from tfglm.data.dictionary import used_levels, value_of, written
+from tfglm.data.dictionary import VALUE_TYPES, used_levels, written
 from tfglm.data.kinds import ABSENT
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
+from tfglm.design.levels import levels_by_code
+from tfglm.engine.rows import UNSEEN_LEVEL
 from tfglm.errors import UserError, counted
 from tfglm.results.estimates import choose_references
 from tfglm.solvers.fitted import Fitted
@@ -81,15 +83,18 @@ def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[st
     """
     unseen = {}
     for term in design.categorical:
-        known = term.numbers
         rows: Counter[str] = Counter()
-        part = pl.concat([used_levels(file, design.required, file.codes(term.column).name) for file in files])
-        part = part.filter(pl.col("split") == split)
-        values = written(part.select(value_of(term.column_kind).alias("value"))["value"])
-        for level, count in zip(values, part["rows"], strict=True):
-            # A row without a required value lacks it; that is no level.
-            if level not in known and not (level is None and term.column in design.required):
-                rows[ABSENT if level is None else level] += count
+        # A row without a required value lacks it; that is no level.
+        first = 1 if term.column in design.required else 0
+        numbers = zip(files, levels_by_code(term, files, UNSEEN_LEVEL), strict=True)
+        for file, is_unseen in ((file, of_codes == UNSEEN_LEVEL) for file, of_codes in numbers):
+            is_unseen[:first] = False
+            if is_unseen.any():
+                part = used_levels([file], design.required, term.column).filter(pl.col("split") == split)
+                part = part.filter(pl.Series(is_unseen[part["code"].to_numpy()]))
+                values = written(part[file.codes(term.column).kind].cast(VALUE_TYPES[term.column_kind]))
+                for level, count in zip(values, part["rows"], strict=True):
+                    rows[ABSENT if level is None else level] += count
         if rows:
             unseen[term.name] = {"rows": rows.total(), "level_count": len(rows), "levels": sorted(rows)[:SHOWN]}
     return unseen
