@@ -175,6 +175,17 @@ def test_smoothing_parameters_and_theta_need_few_passes(formula, family, most, f
     assert executor.passes <= most
 
 
+def test_a_search_that_does_not_settle_begins_again(tmp_path):
+    """Forty rows that a curve nearly separates: near no curve, t leads away from a straight line."""
+    random = np.random.default_rng(10)
+    x, z = random.uniform(size=40).round(3), random.normal(size=40).round(2)
+    late = (random.uniform(size=40) < 1 / (1 + np.exp(3 - 4 * np.sin(2 * np.pi * x)))).astype(int)
+    rows = pd.DataFrame({"x": x, "z": z, "late": late})
+    summary = fit_frame(rows, "late ~ s(x, bs=ps, k=15) + z", "binomial", tmp_path)[1].summary
+    assert summary["converged"] and summary["smooths"][0]["lambda_is"] == "infinite"
+    assert summary["reml"] == pytest.approx(10.704181, abs=1e-5)
+
+
 def test_derivatives_by_theta_are_those_of_differences():
     eta, y, step = np.linspace(-2, 3, 30), np.arange(30.0), 1e-4
 
