@@ -69,10 +69,12 @@ def test_random_slopes_are_drawn_and_listed_by_level():
     words = Words({"town": {"t01": "Ulm"}}, {}, spans={"age": 50.0})
     table = coefficients(2).replace({"term": {"town": "s(town, age, bs=re)"}, "reference": {"t00": ""}})
     items, _ = rows_and_scale(table, None, words)
-    place = items.index(Heading("s(town, age, bs=re)", "for +10"))
+    place = items.index(Heading("s(town, age, bs=re)", "for +10", more=", for +10"))
     assert [item.label for item in items[place + 1 : place + 3]] == ["t00", "Ulm"]
     slopes = next(term for term in sheet(table, None, 0.95, words).terms if term.name == "s(town, age, bs=re)")
     assert [(row.level, row.value) for row in slopes.rows] == [("t00", ""), ("Ulm", "t01")]
+    effects = strongest_effects(table, "difference", None, 1.0, words)
+    assert "s(town, age, bs=re): Ulm, for +10" in [row.label for row in effects.rows]
 
 
 def test_classes_have_their_labels():

@@ -7,7 +7,7 @@ import pytest
 
 import compare as compare_script
 from browser import broken_links, faults
-from tfglm.report.coefficients import sheet
+from tfglm.report.coefficients import sheet, variance_components
 from tfglm.report.drawn_means import means_by_class, means_of_factor
 from tfglm.report.home import layers_table
 from tfglm.report.inline import bars, part_of
@@ -19,7 +19,7 @@ from tfglm.report.sentences import TermSentences
 from tfglm.report.strongest import short_table, strongest_effects
 from tfglm.report.table_one import Characteristic, CountedLevel, DescribedColumn
 from tfglm.report.words import NO_WORDS, Words, fixed, minus
-from tfglm.results import compare, held_out, nested
+from tfglm.results import accuracy, compare, held_out, nested
 
 HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
 
@@ -118,6 +118,7 @@ PAGES = {
         "by_cluster": True,
         "shapes": [HOSTILE],
         "coded": True,
+        "components": FRAME,
         "sheet": sheet(COEFFICIENTS, None, 0.95, NO_WORDS),
         "picture": [HOSTILE],
     },
@@ -343,6 +344,27 @@ def test_the_event_is_that_of_a_trial_where_rows_have_several(trials, each):
         f"70.0 % of the {each}s are classified right, and always answering “no event” gives 65.7 %: at this threshold the "
         "model classifies better than one answer for all."
     )
+
+
+def test_random_effects_have_their_standard_deviations_and_those_of_the_residuals():
+    effects = {
+        "term": "s(g, bs=re)",
+        "is_random": True,
+        "std_dev": 1.83033,
+        "std_dev_lower": 1.3376,
+        "std_dev_upper": 2.50454,
+    }
+    none = {"term": "s(h, bs=re)", "is_random": True}
+    fit = {"smooths": [effects, none, {"term": "s(x)", "is_random": False}], "sigma": 1.31004}
+    words = Words({}, {}, names={"g": "School"})
+    assert variance_components(fit, words).to_numpy().tolist() == [
+        ["School", "1.83", "1.338 to 2.505"],
+        ["s(h, bs=re)", "0", ""],
+        ["residuals", "1.31", ""],
+    ]
+    assert variance_components({"smooths": [{"term": "s(x)", "is_random": False}]}, words) is None
+    said = accuracy.errors(fit | {"std_errors": {"kind": "classical"}})
+    assert "right if rows are independent given the random effects and the family's variance is true." in said
 
 
 @pytest.mark.processes

@@ -78,7 +78,7 @@ def test_a_number_is_shown_for_as_much_more_as_can_be_seen_and_a_spline_has_no_c
     assert "distance: 1 vs 0" in {item.label for item in rows_and_scale(KINDS, "odds_ratio", yes_or_no)[0][1:]}
     slopes = [{"term": "dest:distance", "level": level, "estimate": 0.0004, "std_error": 0.0001} for level in "BC"]
     items, _ = rows_and_scale(pd.concat([KINDS, table(slopes)]), "odds_ratio")
-    assert Heading("dest:distance", "against A, for +1,000") in items
+    assert Heading("dest:distance", "against A, for +1,000", more=", for +1,000") in items
     assert [row.estimate for row in items if isinstance(row, PictureRow) and "dest:distance" in row.tip] == [0.4, 0.4]
 
 

@@ -38,11 +38,13 @@ NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 
 @dataclass(frozen=True)
 class Heading:
-    """The heading above the rows of a term; `label` is its name on pages, if it has another one there."""
+    """The heading above the rows of a term; `label` is its name on pages, if it has another one there, and `more` says for
+    how much more of a number slopes are."""
 
     term: str
     remark: str
     label: str = ""
+    more: str = ""
 
     @property
     def shown(self) -> str:
@@ -106,7 +108,7 @@ def rows_and_scale(
         more = f", for +{of_slopes[term]:,.12g}" if term in of_slopes else ""
         label = words.term(str(term))
         told = (remark(rows, chosen, against) + more).removeprefix(", ")
-        items.append(Heading(str(term), told, label if label != term else ""))
+        items.append(Heading(str(term), told, label if label != term else "", more))
         for row, label in zip(chosen.to_dict("records"), labels, strict=True):
             items.append(says.row(row, label, f"{term} {label}{more}"))
     if len(numbers):

@@ -1,5 +1,6 @@
 """The table of coefficients as a page shows it: by term, with as many digits as a reader wants; the CSV has them all."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ import pandas as pd
 
 from tfglm.report.coefficient_rows import CURVED
 from tfglm.report.pages import p_value
-from tfglm.report.words import Words, decimals_of, fixed, plain
+from tfglm.report.words import Words, decimals_of, fixed, four_that_count, plain
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,21 @@ def rows_of(term: str, rows: pd.DataFrame, has_ratio: bool, names: list[str], wo
         )
         for row in rows.itertuples()
     ]
+
+
+def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | None:
+    """The standard deviations of random effects, with intervals of 95 % if they have some, and of the residuals; None without
+    random effects."""
+    random = [smooth for smooth in fit.get("smooths", []) if smooth["is_random"]]
+    if not random:
+        return None
+    rows = []
+    for smooth in random:
+        # A variance that is estimated as 0 has no entry.
+        ends = [four_that_count(smooth[end]) for end in ("std_dev_lower", "std_dev_upper") if end in smooth]
+        rows.append((words.term(smooth["term"]), four_that_count(smooth.get("std_dev", 0.0)), " to ".join(ends)))
+    rows += [("residuals", four_that_count(fit["sigma"]), "")] if "sigma" in fit else []
+    return pd.DataFrame(rows, columns=["", "standard deviation", "95 % interval"])
 
 
 def status(row: Any) -> str:

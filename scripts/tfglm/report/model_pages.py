@@ -17,7 +17,7 @@ from tfglm.errors import counted
 from tfglm.families import family_of_fit
 from tfglm.report.class_effects import classes_compared, compares_classes, effect_and_ratio
 from tfglm.report.coefficient_rows import CODED
-from tfglm.report.coefficients import sheet
+from tfglm.report.coefficients import sheet, variance_components
 from tfglm.report.confusion import confusion_plot
 from tfglm.report.curves import effects_plot
 from tfglm.report.drawing import nothing
@@ -120,6 +120,7 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
         by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
         sheet=sheet(table, ratio, results.settings.confidence, results.words),
         shapes=shapes(results),
+        components=variance_components(fit, results.words),
         picture=panels(picture),
     )
 

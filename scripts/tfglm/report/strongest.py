@@ -73,15 +73,15 @@ def strongest_effects(
         str(term): words.against(str(term), str(rows["reference"].iloc[0])) for term, rows in table.groupby("term")
     }
     candidates: list[Candidate] = []
-    term = ""
+    term = more = ""
     for item in items:
         if isinstance(item, Heading):
-            term = item.term
+            term, more = item.term, item.more
         elif item.kind in ("estimate", "beyond") and math.isfinite(item.lower) and math.isfinite(item.upper):
             nearer = min(abs(item.lower), abs(item.upper))
             sure = nearer if item.lower * item.upper > 0 else -abs(item.upper - item.lower)
             name = item.label if term == "numbers" else term
-            candidates.append(Candidate(sure, name, label_of(term, item.label, against, words), item))
+            candidates.append(Candidate(sure, name, label_of(term, item.label, against, words) + more, item))
     if not candidates:
         return None
     axis = InlineAxis.of(scale)

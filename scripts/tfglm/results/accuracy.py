@@ -37,6 +37,8 @@ def errors(fit: Mapping) -> str:
         kind = f"{alike} ({std_errors['dates']:,} dates; {by})"
     elif std_errors["kind"] != "none":
         kind = ERRORS[std_errors["kind"]]
+        if any(smooth["is_random"] for smooth in fit.get("smooths", [])):
+            kind = kind.replace("independent", "independent given the random effects")
     elif penalised and fit["exact"] and not fit["l1"]:
         return (
             "The fit is penalised, so there are no standard errors and no tests; the table has standard deviations of the "
