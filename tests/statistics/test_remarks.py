@@ -9,7 +9,7 @@ import scipy.special
 
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm import digests
-from tfglm.config import SolverConfig
+from tfglm.config import ResultsConfig, SolverConfig
 from tfglm.report import home
 from tfglm.report.pages import render
 from tfglm.report.words import NO_WORDS
@@ -200,8 +200,8 @@ def test_a_mean_without_an_interval_has_the_reason_beside_it(tmp_path):
     csv_files.write(means, tmp_path / "adjusted_means.csv")
     digests.write_json(tmp_path / "fit.json", {})
     digests.write_beside(tmp_path / "adjusted_means.csv", tmp_path / "fit.json")
-    about = SimpleNamespace(adjusted_means=[tmp_path / "adjusted_means.csv"], words=NO_WORDS)
-    of_g, of_h = (means.all for means in home.adjusted_means({"family": "gaussian"}, tmp_path, about))
+    about = SimpleNamespace(settings={"m": ResultsConfig()}, words=NO_WORDS)
+    of_g, of_h = (means.all for means in home.adjusted_means({"model": "m", "family": "gaussian"}, tmp_path, about))
     assert of_g["note"].tolist() == ["", "too few clusters"] and "note" not in of_h
 
 
