@@ -85,8 +85,10 @@ class Binomial(Family):
         between = self.smallest <= response.minimum and response.maximum <= self.largest
         if between if weights else response.levels == [0.0, 1.0]:
             return None
+        limit = (response.minimum + response.maximum) / 2
+        others = "family: multinomial or ordinal" if len(response.levels or []) > 2 else "family: gaussian"
         return (
             f"needs a response of 0 and 1, {ranges(response)}\n"
-            f"  derive one under data.derive, e.g. `late: {response.name} >= 15`, give the number of `trials`, or use "
-            f"family: gaussian"
+            f"  derive one under data.derive, e.g. `high: {response.name} > {limit:.4g}`, give the number of `trials`, or use "
+            f"{others}"
         )
