@@ -78,6 +78,7 @@ MODEL |= {
     "effects": [TermSentences("x", [HOSTILE]), TermSentences(HOSTILE, [], HOSTILE)],
     "averages": True,
     "may_diagnose": True,
+    "curves": {"shapes": [HOSTILE], "picture": HOSTILE},
     "drawn": strongest_effects(COEFFICIENTS, "difference", None, 1.0, NO_WORDS),
     "short": short_table(COEFFICIENTS, 9.0, NO_WORDS),
     "means": [means_of_factor(HOSTILE, MEANS, False, NO_WORDS), *means_by_class(BY_CLASS, "y", NO_WORDS)],

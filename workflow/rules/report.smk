@@ -101,6 +101,7 @@ rule write_scores:
 
 
 AVERAGED = [model for model in REGRESSIONS if CONFIG.models[model].marginal_effects]
+CURVED = [model for model in REGRESSIONS if is_curved(model)]
 WITH_SCENARIOS = [model for model in REGRESSIONS if CONFIG.models[model].margins_at]
 
 
@@ -120,6 +121,7 @@ rule write_home:
         metrics=expand(f"{MODEL}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
         averages=expand(f"{MODEL}/{{table}}.{{kind}}", model=AVERAGED, table=MARGINAL_TABLES, kind=["csv", "sha256"]),
         scenarios=expand(f"{MODEL}/margins_at.{{kind}}", model=WITH_SCENARIOS, kind=["csv", "sha256"]),
+        curves=expand(f"{MODEL}/effects.{{kind}}", model=CURVED, kind=["csv", "sha256"]),
     output:
         report(
             f"{RESULTS}/index.html",

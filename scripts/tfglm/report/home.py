@@ -167,6 +167,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         "may_diagnose": not (
             fit.get("classes") or any(path.name == "diagnostics.html" for path in about.pages if path.parent == folder)
         ),
+        "curves": curves(fit, folder, about),
         "means": adjusted_means(fit, folder, about),
         "scenarios": scenarios(fit, folder, about),
         "what_means": WHAT_MEANS[settings.adjusted_means] + offset_in_words(fit, settings),
@@ -250,6 +251,18 @@ def adjusted_means(fit: dict, folder: Path, about: About) -> list[DrawnMeans]:
         return means_by_class(table, response_of(fit), about.words)
     is_share = family_of_fit(fit).counts_events
     return [means_of_factor(str(term), rows, is_share, about.words) for term, rows in by_factor(table)]
+
+
+def curves(fit: dict, folder: Path, about: About) -> dict | None:
+    """The shapes of the curves of a model in words, and the address of their picture; None without curves."""
+    picture = folder / "effects.svg"
+    if picture not in about.pages:
+        return None
+    from tfglm.report import shapes  # imports matplotlib, which a page without curves does not need
+
+    effects = csv_files.read(folder / "effects.csv", folder / "fit.json", shapes.TEXTS)
+    (link,) = links([picture], about.folder)
+    return {"shapes": shapes.shapes_of(fit, effects, about.words), "picture": link["address"]}
 
 
 def parallel_slopes(fit: dict, words: Words) -> tuple[str, pd.DataFrame] | None:

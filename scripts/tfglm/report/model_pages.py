@@ -15,7 +15,8 @@ from tfglm import digests
 from tfglm.config import ResultsConfig
 from tfglm.errors import counted
 from tfglm.families import family_of_fit
-from tfglm.report.class_effects import classes_compared, compares_classes, effect_and_ratio
+from tfglm.report import shapes
+from tfglm.report.class_effects import classes_compared, effect_and_ratio
 from tfglm.report.coefficient_rows import CODED
 from tfglm.report.coefficients import sheet, variance_components
 from tfglm.report.confusion import confusion_plot
@@ -29,11 +30,10 @@ from tfglm.report.groups import groups_plot, labelled
 from tfglm.report.history import history_plot
 from tfglm.report.pages import four_digits, read_table, render
 from tfglm.report.penalties import path_plot
-from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import Words, minus
 from tfglm.results import csv_files
 from tfglm.results.accuracy import SERIAL
-from tfglm.results.compare import family_words, response_of
+from tfglm.results.compare import family_words
 
 
 class ModelResults:
@@ -68,7 +68,7 @@ class ModelResults:
     @cached_property
     def effects(self) -> pd.DataFrame:
         """The curves of numbers."""
-        return self.read_csv("effects", ("term", "column", "at", "column_2"))
+        return self.read_csv("effects", shapes.TEXTS)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
@@ -119,24 +119,9 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
         coded=bool(table["term"].str.contains(CODED).any()),
         by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
         sheet=sheet(table, ratio, results.settings.confidence, results.words),
-        shapes=shapes(results),
+        shapes=shapes.shapes_of(fit, results.effects, results.words) if results.has_curves else [],
         components=variance_components(fit, results.words),
         picture=panels(picture),
-    )
-
-
-def shapes(results: ModelResults) -> list[str]:
-    """The shapes of the curves, in sentences; none for classes and for a penalised fit."""
-    fit = results.fit
-    if not results.has_curves or compares_classes(fit) or "std_error" not in results.effects:
-        return []
-    family, response = family_of_fit(fit), results.words.column(response_of(fit))
-    response = f"a higher class of {response}" if fit.get("ordered") else response
-    if family.ratio:
-        what = family.ratio.removesuffix("_ratio")
-        return shapes_in_words(results.effects, f"the {what} of {response}", what == "odds", results.words)
-    return shapes_in_words(
-        results.effects, f"the {'mean' if family.quadratic else 'linear predictor'} of {response}", False, results.words
     )
 
 

@@ -1,11 +1,19 @@
 """The shapes of curves in words: where they rise and fall by more than chance explains."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
+from tfglm.families import family_of_fit
+from tfglm.report.class_effects import compares_classes
 from tfglm.report.curves import curves_of, surfaces_of
 from tfglm.report.words import Words
+from tfglm.results.compare import response_of
+
+TEXTS = ("term", "column", "at", "column_2")
+"""The columns of `results.effects` that are text."""
 
 MOST_TURNS = 4
 """Parts of a curve that a sentence tells."""
@@ -55,6 +63,20 @@ def rises(points: pd.DataFrame) -> list[Rise]:
     if found:
         found[-1] = Rise(found[-1].is_up, float(value[high if found[-1].is_up else low]))
     return found
+
+
+def shapes_of(fit: Mapping[str, Any], effects: pd.DataFrame, words: Words) -> list[str]:
+    """The shapes of the curves of a fit, in sentences; none for classes and for a penalised fit. `effects` is the table of
+    `results.effects`."""
+    if compares_classes(fit) or "std_error" not in effects:
+        return []
+    family, response = family_of_fit(fit), words.column(response_of(fit))
+    response = f"a higher class of {response}" if fit.get("ordered") else response
+    if family.ratio:
+        what = family.ratio.removesuffix("_ratio")
+        return shapes_in_words(effects, f"the {what} of {response}", what == "odds", words)
+    what = "mean" if family.quadratic else "linear predictor"
+    return shapes_in_words(effects, f"the {what} of {response}", False, words)
 
 
 def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> list[str]:
