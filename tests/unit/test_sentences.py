@@ -1,16 +1,20 @@
 """Effects in words: what is said, and what is not."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tfglm import digests
+from tfglm.report import home
 from tfglm.report.class_effects import tell_by_class
 from tfglm.report.drawn_means import means_by_class
 from tfglm.report.sentences import NO_NUMBER, Effect, ModelFacts, Slope, slopes, tell
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import Words, plain
+from tfglm.results import csv_files
 
 WORDS = Words(
     {"month": {"1": "Jan", "2": "Feb"}},
@@ -294,3 +298,19 @@ def test_shapes_of_curves_are_told_where_they_are_clear():
     (told,) = shapes_in_words(curve(hours, 0.1), "the mean of delay", False, words)
     assert told == "hour of day: the mean of delay rises."
     assert shapes_in_words(curve(hours, np.nan), "the mean of delay", False, words) == []
+
+
+def test_the_first_page_has_the_curves_of_a_model(tmp_path):
+    fit, folder = {"formula": "late ~ s(hour)", "family": "binomial"}, tmp_path / "models" / "m"
+    folder.mkdir(parents=True)
+    digests.write_json(folder / "fit.json", fit)
+    table = curve(-np.linspace(0, 24, 97), 0.1).assign(std_error=0.05)
+    csv_files.write(table, folder / "effects.csv")
+    digests.write_beside(folder / "effects.csv", folder / "fit.json")
+    about = SimpleNamespace(pages=[folder / "effects.svg"], folder=tmp_path, words=WORDS)
+    assert home.curves(fit, folder, about) == {
+        "shapes": ["hour: the odds of late fall."],
+        "picture": "models/m/effects.svg",
+    }
+    about.pages.clear()
+    assert home.curves(fit, folder, about) is None

@@ -172,12 +172,17 @@ CELL = (3.4, 3.0)
 """Width and height of a panel in a grid: as wide as a small telephone shows it."""
 
 
+LETTER = 0.08
+"""The width of a letter of a title, inches."""
+
+
 def grid(title: str, count: int, columns: int = 3, cell: tuple[float, float] = CELL) -> tuple[Picture, list[Panel]]:
     """A picture of so many panels, each with axes; at least one. At the right is room for half of a number such as 30,000."""
     width, height = cell
     columns = max(min(columns, count), 1)
     rows = max(math.ceil(count / columns), 1)
-    picture = Picture(title, columns * width, TITLE_HEIGHT + rows * height)
+    for_title = 0.24 + LETTER * len(visible(title))
+    picture = Picture(title, max(columns * width, for_title), TITLE_HEIGHT + rows * height)
     panels = []
     for number in range(count):
         row, column = divmod(number, columns)
