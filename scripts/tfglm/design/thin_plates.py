@@ -66,7 +66,7 @@ def basis_of(points: np.ndarray, share: np.ndarray, k: int) -> tuple[dict, np.nd
     sizes, vectors = np.linalg.eigh(radial(np, squares_of(list(scaled.T), scaled), size - 1))
     largest = np.argsort(-np.abs(sizes), kind="stable")[:k]
     inverse, vectors = 1 / sizes[largest], vectors[:, largest]
-    # What a radial function adds to the second derivatives is finite if its weights sum to 0, and those times each number.
+    # The integral is finite only if the weights sum to 0, and the weights times each number, too.
     polynomials = np.column_stack([np.ones(len(scaled)), scaled])
     free = np.linalg.qr((polynomials.T @ vectors * inverse).T, mode="complete")[0][:, size:]
     penalty = np.zeros((k, k))
