@@ -278,9 +278,10 @@ def test_absorbed_factors_and_penalised_likelihoods_are_named_below_the_estimate
     assert below["likelihood"] == ["", "", "Firth's, penalised"]
 
 
-def test_responses_differ_by_their_family_and_not_by_the_link(model_of):
+def test_responses_differ_neither_by_their_family_nor_by_the_link(model_of):
     models = [model_of("logit", "late ~ x"), model_of("probit", "late ~ x", link="probit")]
-    assert responses(models) == ["late (binomial)"]
+    models.append(model_of("count", "late ~ x", "poisson"))
+    assert responses(models) == ["late"]
     assert len(responses([*models, model_of("linear", "delay ~ x", "gaussian")])) == 2
 
 

@@ -358,7 +358,7 @@ def test_a_dry_run_refuses_a_strategy_as_the_run_does(folder, keys, reason):
             "networks.one: auto_shard: with `file` a backup worker would have to read the rows of a slow one",
         ),
         (
-            {"strategy": "multi_worker_mirrored", "workers": 3, "auto_shard": "file"},
+            {"strategy": "multi_worker_mirrored", "workers": 4, "auto_shard": "file"},
             "networks.one: batch_size: with `auto_shard: file` each of 3 workers reads as many rows of a step, and 100 is no",
         ),
         ({"synchronous": True}, "networks.one: synchronous: it is of strategy `parameter_server`, not of `one_device`"),
@@ -394,8 +394,8 @@ def test_what_no_rows_could_train_is_refused(keys, message):
         ),
         ({"strategy": "tpu"}, "networks.one.strategy: `tpu` is for a machine with a TPU, and there is no TPU in /dev"),
         (
-            {"strategy": "multi_worker_mirrored", "workers": 2, "auto_shard": "file"},
-            "networks.one.auto_shard: `file` gives each of 2 workers its own units of up to 32,768 training rows, and the",
+            {"strategy": "multi_worker_mirrored", "workers": 4, "auto_shard": "file"},
+            "networks.one.auto_shard: `file` gives each of 4 workers its own units of up to 32,768 training rows, and the",
         ),
     ],
 )
