@@ -53,8 +53,7 @@ def figures_of_ingest(ingest: dict) -> str:
 STAGES = {
     "ingest": "ingest, {jobs} files",
     "chief": "fit, {iterations} Newton steps on {rows:,} rows",
-    "evaluate": "evaluate, {evaluated:,} rows",
-    "tabulate_margins": "marginal effects and adjusted means of {rows:,} rows",
+    "evaluate": "metrics of {evaluated:,} rows, averages of {rows:,} rows for marginal effects",
 }
 """The words for a rule; all other rules come last, together."""
 

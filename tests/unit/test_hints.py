@@ -39,7 +39,7 @@ REFUSED = {
     "late ~ C(month, contr.SAS)": "`reference: {carrier: UA}`",
     "late ~ C(month, contr.custom([[1], [2]]))": "codings are C(carrier, contr.sum), contr.helmert",
     "late ~ cr(distance, df=3)": "for a smooth term write s(distance, k=20); without a penalty ns(distance, df=4)",
-    "late ~ s(hour, bs='cc')": "for a periodic one cc(hour, df=6, lower_bound=0, upper_bound=24)",
+    "late ~ s(hour, bs='cc')": "for hours from 0 to 23 s(hour, bs=cc, lower_bound=0, upper_bound=24)",
     "late ~ bs(distance, knots=c(500, 1000))": "write a list as [500, 1000]",
     "late ~ cut(distance, 4)": "`derive: {far: distance > 1000}`",
     "late ~ distance > 100": "`derive: {far: distance > 1000}`",
