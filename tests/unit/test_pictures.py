@@ -11,7 +11,7 @@ from markupsafe import Markup
 from tfglm.report import coefficient_rows, confusion, drawing, evaluation, forest, groups, history
 from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
 from tfglm.report.embedded import panels
-from tfglm.report.ratios import Scale, ratio_label, ratios
+from tfglm.report.ratios import Scale, ratio_label, ratios, scale_of
 from tfglm.report.words import Words
 
 
@@ -209,3 +209,13 @@ def test_the_loss_of_training_rows_is_beside_that_of_rows_held_out(tmp_path):
     drawn = texts((tmp_path / "plot.svg").read_text())
     assert "loss of rows held out" in drawn and "loss of training rows" not in drawn
     assert len(panels(tmp_path / "plot.svg")) == 2
+
+
+def test_an_axis_holds_most_ends_of_intervals():
+    """A single wide interval is cut, and one of few is not."""
+    alone = scale_of(np.array([0.03]), np.array([-0.13, 0.19]), False)
+    assert alone.low < -0.13 and alone.high > 0.19
+    estimates = np.linspace(-1.0, 1.0, 20)
+    limits = np.concatenate([estimates - 0.2, estimates + 0.2, [-50.0, 50.0]])
+    among = scale_of(np.append(estimates, 0.0), limits, False)
+    assert -3 < among.low < -1.2 and 1.2 < among.high < 3

@@ -20,6 +20,10 @@ OUTLYING = 3.0
 others."""
 
 
+SEEN = 0.75
+"""Share of the ends of intervals that are on the axis, at least."""
+
+
 @dataclass(frozen=True)
 class Scale:
     """The axis that coefficients are drawn on: they are differences, or with `ratio` the logarithms of ratios, whose ticks tell
@@ -80,8 +84,10 @@ def scale_of(estimates: np.ndarray, limits: np.ndarray, ratio: bool) -> Scale:
         values = np.array([1.0])
     bulk = OUTLYING * float(np.quantile(values, 0.9))
     shown = np.clip([0.0, *estimates], -bulk, bulk)
-    # An interval as wide as the axis says that nothing is known; its end need not be seen.
-    ends = np.clip([*shown, *limits], min(2 * shown.min(), -bulk / 3), max(2 * shown.max(), bulk / 3))
+    # An interval as wide as the axis says that nothing is known; its end need not be seen, unless most intervals are so wide.
+    usual = float(np.quantile(np.abs(limits), SEEN)) if len(limits) else 0.0
+    lowest, highest = min(2 * shown.min(), -bulk / 3, -usual), max(2 * shown.max(), bulk / 3, usual)
+    ends = np.clip([*shown, *limits], lowest, highest)
     # Where there is none, arrows need some room.
     low, high = (float(ends.min()), float(ends.max())) if ends.min() < ends.max() else (-bulk / 3, bulk / 3)
     margin = 0.06 * (high - low)
