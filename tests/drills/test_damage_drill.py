@@ -149,11 +149,9 @@ class Run:
 
     def home(self, out: Path) -> None:
         of_data = {name: self.folder / f"{name}.json" for name in ("rows", "dictionary")}
-        of_models = {"models": [self.folder], "held_out": True, "settings": {"m": ResultsConfig()}, "words": "{}"}
-        optional = {key: [] for key in ("pages", "marginal_effects", "adjusted_means", "margins_at")}
-        write_pages.home_page(
-            argparse.Namespace(**of_data, **of_models, **optional, command="", page=out / "index.html")
-        )
+        settings = {"m": ResultsConfig(marginal_effects=False)}
+        of_models = {"models": [self.folder], "held_out": True, "settings": settings, "words": "{}", "pages": []}
+        write_pages.home_page(argparse.Namespace(**of_data, **of_models, command="", page=out / "index.html"))
 
     def history(self, out: Path) -> None:
         self._draw(out, "history.svg")
