@@ -398,9 +398,14 @@ def slopes_at_ends(learnt: Mapping[str, Any], matrix: np.ndarray) -> dict[str, l
     return {"slope_below": slopes[0].tolist(), "slope_above": slopes[1].tolist()}
 
 
+def by_column(x: Any) -> tuple:
+    """The numbers of each column that a factor is made of: `x` is a tuple of them, or the numbers of a single column."""
+    return x if isinstance(x, tuple) else (x,)
+
+
 def apply_s(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
     if "centres" in learnt:
-        return thin_plates.apply(xp, x if isinstance(x, tuple) else (x,), learnt)
+        return thin_plates.apply(xp, by_column(x), learnt)
     return apply_cc(xp, x, learnt) if learnt.get("periodic") else apply_ns(xp, x, learnt)
 
 

@@ -121,12 +121,13 @@ def may_fail(learnt: Sequence[Mapping[str, Any]]) -> bool:
 
 def is_outside(xp, learnt: Sequence[Mapping[str, Any]], x):
     """Return whether a value is outside the range that a spline has learnt."""
-    first, *_ = x if isinstance(x, tuple) else (x,)
+    first = splines.by_column(x)[0]
     outside = first != first + 0.0 * first
     for function in learnt:
         if splines.has_range(function):
-            numbers = x if isinstance(x, tuple) else (x,)
-            ends = zip(numbers, np.atleast_1d(function["low"]), np.atleast_1d(function["high"]), strict=True)
+            ends = zip(
+                splines.by_column(x), np.atleast_1d(function["low"]), np.atleast_1d(function["high"]), strict=True
+            )
             for number, low, high in ends:
                 outside = xp.logical_or(outside, xp.logical_or(number < low, number > high))
         x = TRANSFORMS[function["function"]].apply(xp, x, function)[0]
