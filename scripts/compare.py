@@ -195,7 +195,7 @@ def page(
 
 
 def statuses(models: list[compare.ComparedModel]) -> dict[tuple[str, str, str], str]:
-    """What is shown instead of the number of a coefficient that is no estimate, by model, term and level."""
+    """The words in place of the number of a coefficient that is no estimate, by model, term and level."""
     return {
         (model.name, row.term, row.level): what
         for model in models

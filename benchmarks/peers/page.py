@@ -37,9 +37,9 @@ program has its own environment, with the versions in `benchmarks/peers/environm
 that each runs, as short as in its own documentation. [peers.json](../benchmarks/results/peers.json) has the data of this page.
 
 - **all**: seconds of the whole process, from the CSV file to the coefficients. For tfglm this is the whole workflow with
-  `strategy: auto`, to the table with standard errors, with the start of Snakemake and of all processes. **read**: seconds
-  from the CSV file to the data in the form that is fitted. **fit**: seconds from there to the coefficients, and to standard
-  errors if the program has them.
+  `strategy: auto`. It includes the start of Snakemake and of all processes, and ends with the table of standard errors.
+- **read**: seconds from the CSV file to the data in the form that is fitted. **fit**: seconds from there to the coefficients,
+  and to standard errors if the program has them.
 - **memory**: the most that all processes held together.
 - **below maximum**: how far the log-likelihood of all rows is below the highest of any program. **difference**: the
   largest difference of a coefficient from tfglm's, in standard errors.

@@ -36,7 +36,7 @@ LINKS: dict[str, tuple[str, ...]] = {
 
 NOT_CONVEX = (("gaussian", "log"), ("inverse_gaussian", "log"))
 """Families and links whose loss is not convex in the linear predictor, so that the observed information may not be positive
-definite. Conjugate gradients, which solve for absorbed factors, need one that is."""
+definite. Conjugate gradients, which solve for absorbed factors, need a positive definite matrix."""
 
 WITH_FIRTH = {"binomial": "logit", "poisson": "log"}
 """Families that Firth's penalty is for, each with the link that it needs."""

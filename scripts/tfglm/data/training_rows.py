@@ -177,8 +177,8 @@ def counted_together(
 
 
 def distinct_points(points: np.ndarray, times: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct ones of points [points, 2] in ascending order, and how often each occurs, a point with `times` as often
-    as these say."""
+    """Return the distinct points among `points` [points, 2] in ascending order, and how often each occurs. A point with `times`
+    counts so many times."""
     # Complex numbers are sorted ten times as fast as rows.
     distinct, place = np.unique(points[:, 0] + 1j * points[:, 1], return_inverse=True)
     return np.stack([distinct.real, distinct.imag], axis=1), np.bincount(place, times, len(distinct))

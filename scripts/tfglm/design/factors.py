@@ -32,7 +32,7 @@ class Categorical:
 
     @property
     def is_ordered_by_name(self) -> bool:
-        """Whether its contrasts depend on an order of the levels, which is that of their names."""
+        """Whether its contrasts take the levels in an order, and names alone give this order."""
         has_order = self.coding in ("contr.poly", "contr.helmert", "contr.diff")
         return has_order and self.column_kind == "text" and len(self.levels) > 2
 

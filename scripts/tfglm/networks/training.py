@@ -69,7 +69,7 @@ class ChiefHooks:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a process trains with: the same for each kind of training."""
+    """The task of a process that trains; each kind of training takes the same."""
 
     units: Units
     """The training rows."""

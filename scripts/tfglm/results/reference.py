@@ -64,7 +64,7 @@ UNSEEN_BELOW = 1e-3
 tell, costs too much."""
 
 AS_MANY = 1 - 1e-9
-"""Share of the degrees of freedom that are needed: those of a balanced design are whole numbers, but for rounding errors."""
+"""Share of the needed degrees of freedom that is enough. A balanced design has whole numbers of them, up to rounding errors."""
 
 DETERMINED_ALONE = "determined within single clusters, so its variance between clusters cannot be seen"
 
@@ -321,18 +321,18 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: F
         return JointReference(
             problem=f"{clusters} {information_source(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}"
         )
-    on_free = fitted.on_free(transform)
+    enough, on_free = AS_MANY * needed, fitted.on_free(transform)
     if clustered is not None and by_design is not None:
         if clusters * on_free.shape[1] ** 2 * q**2 > LONGEST_AHT:
             return JointReference(problem="the degrees of freedom of a test by cluster would take too long")
         told, share = by_design.hotelling(on_free, enough=needed)
         if share < SEEN:
             return JointReference(problem=DETERMINED_ALONE)
-        eta = clustered.hotelling(on_free).df if told >= AS_MANY * needed else told
+        eta = clustered.hotelling(on_free).df if told >= enough else told
     else:
         eta, by_columns = effective_degrees(fitted, on_free), fitted.joint_effective_by_design(transform)
         told = eta if by_columns is None else by_columns
-    if not (told >= AS_MANY * needed and eta > q - 1):
+    if not (told >= enough and eta > q - 1):
         return JointReference(
             problem=f"too few {information_source(fitted)} for this test: {min(told, eta):.1f} effective ones, of {needed:g} "
             "needed"

@@ -75,7 +75,7 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> SmoothTest:
 
 
 def in_words(smooth: Mapping) -> str:
-    """What the fit says of a term: the standard deviation of random effects, or the shape of a curve."""
+    """The note on a term: the standard deviation of random effects, or the shape of a curve."""
     note = f"{smooth['edf']:.4g} effective degrees of freedom"
     infinite = [each for each in smooth.get("margins", [smooth]) if each["lambda_is"] == "infinite"]
     if "std_dev" in smooth:

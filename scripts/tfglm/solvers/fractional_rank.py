@@ -4,8 +4,8 @@ import numpy as np
 
 
 def statistics(b: np.ndarray, covariance: np.ndarray, rank: float) -> tuple[list[float], float]:
-    """b' C^- b with the pseudoinverse of a covariance matrix C, of a `rank` that is no whole number (Wood 2013): both values, and
-    the rank, which is at most that of C."""
+    """b' C^- b with the pseudoinverse of a covariance matrix C, whose `rank` need not be whole (Wood 2013). Returns both values,
+    and the rank, which is at most the rank of C."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     values, along = values[::-1], vectors.T[::-1] @ b
     whole = int(np.count_nonzero(values > values[0] * np.finfo(float).eps ** 0.9))

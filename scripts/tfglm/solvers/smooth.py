@@ -53,7 +53,7 @@ MOST_JOINT, MOST_WITH_THETA = 20, 40
 """The largest number of steps of b and of the smoothing parameters together; and with theta."""
 
 COARSE = 1.0
-"""Movement of log lambda and log phi from which on passes sum t. Before, t = 0."""
+"""Passes sum t once log lambda and log phi move by less than this. Before, t = 0."""
 
 LITTLE = 0.1
 """Movement of log lambda and log phi below which turns with t = 0 end."""
