@@ -358,7 +358,7 @@ def test_a_dry_run_refuses_a_strategy_as_the_run_does(folder, keys, reason):
             "networks.one: auto_shard: with `file` a backup worker would have to read the rows of a slow one",
         ),
         (
-            {"strategy": "multi_worker_mirrored", "workers": 4, "auto_shard": "file"},
+            {"strategy": "multi_worker_mirrored", "workers": 3, "auto_shard": "file"},
             "networks.one: batch_size: with `auto_shard: file` each of 3 workers reads as many rows of a step, and 100 is no",
         ),
         ({"synchronous": True}, "networks.one: synchronous: it is of strategy `parameter_server`, not of `one_device`"),
