@@ -52,7 +52,7 @@ def joint_tests(
     likelihood_ratios
         Tests of fit.json, which replace the Wald tests of their terms.
     smooths
-        The smooth terms of fit.json, which have tests of their own (solvers.smooth), one for each level of a factor.
+        The smooth terms of fit.json, which have tests of their own (solvers.smooth_report), one for each level of a factor.
 
     Returns
     -------

@@ -1,10 +1,10 @@
 """Tests that a smooth term or random effects have no effect (docs/statistics.md: Smooth terms).
 
-With errors of the posterior, fit.json has the statistics (solvers.smooth). With robust errors, also by cluster, they are made
-here. Let R'R be the information about the coefficients b of a term, and r the rank of Wood's test. In the order of the variances
-of R b by the posterior, the first directions U, as many as r rounded up, take the place of its truncated pseudoinverse: with the
-robust covariance matrix V, the statistic is Wood's of U'R b with U'R V R'U and rank r. So the rows choose no direction by their
-noise, and by cluster it is Hotelling's of fixed contrasts (results.reference).
+With errors of the posterior, fit.json has the statistics (solvers.smooth_report). With robust errors, also by cluster, they are
+made here. Let R'R be the information about the coefficients b of a term, and r the rank of Wood's test. In the order of the
+variances of R b by the posterior, the first directions U, as many as r rounded up, take the place of its truncated pseudoinverse:
+with the robust covariance matrix V, the statistic is Wood's of U'R b with U'R V R'U and rank r. So the rows choose no direction
+by their noise, and by cluster it is Hotelling's of fixed contrasts (results.reference).
 """
 
 import math

@@ -1,0 +1,443 @@
+"""V, minus the logarithm of the restricted likelihood, near a fit: as a function of the smoothing parameters, and its minimum.
+
+For smoothing parameters lambda a fit minimises F(b) = sum of weight * loss(eta, y) + b'Pb / 2, with the diagonal matrix P =
+sum of lambda_j S_j. A coefficient of a tensor product may have an entry in several S_j. The lambdas, and an unknown dispersion
+phi, minimise Laplace's approximation of minus the logarithm of the restricted likelihood (Wood, JRSS B 73, 2011):
+
+    V = -l(b, phi) + b'Pb / (2 phi) + log|H + P| / 2 - log|P|_+ / 2 - m log(2 pi phi) / 2.
+
+l is the log-likelihood at the minimum b of F, H the second derivative of the loss there, |P|_+ the product of the entries of P
+that are not 0, and m the number of coefficients without a penalty.
+
+Near b the loss is quadratic, and log|H + P| / 2 changes by t'(b - b0), with its derivative t. So V is a function of few matrices
+(`WorkingModel`). Newton's method minimises it over log lambda and log phi, without a pass over the rows (`RemlDescent`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
+from tfglm.design.terms import Smooth
+from tfglm.errors import UserError
+from tfglm.families.family import Dispersed, LikelihoodSums
+from tfglm.solvers.covariance import slope_of_determinant
+from tfglm.solvers.descent import Descent, halve_until, is_no_higher
+from tfglm.solvers.information import Blocks, Factored, factor
+from tfglm.solvers.objective import Objective, Point, Solution
+
+MOST_STEPS, LONGEST = 200, 5.0
+"""The largest number of Newton steps in a turn, and the longest step of log lambda, as in mgcv."""
+
+LONGEST_OF_THETA = 1.0
+"""The largest change of log theta in a turn."""
+
+STEP = 1e-4
+"""The step of log lambda between first derivatives of V, whose difference gives second ones."""
+
+PRECISE = 1e-9
+"""The step of log lambda and log phi at which a turn ends."""
+
+FARTHEST = 1e7
+"""The largest penalty, and the inverse of the smallest one, as a multiple of the information of a coefficient."""
+
+STRAIGHT = 1e-3
+"""Effective degrees of freedom of the penalised coefficients of a term below which a rising lambda is taken to be infinite."""
+
+FLAT, FLAT_SLOPE = 1e-5, 1e-6
+"""The same, and the slope of V, below which it is infinite whether V rises or falls: there the slope is a rounding error."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """log lambda [smooths], and log phi, 0 for a family that knows its dispersion. While theta is unknown, log theta takes the
+    place of log phi."""
+
+    log_lambda: np.ndarray
+    log_phi: float
+
+    @property
+    def vector(self) -> np.ndarray:
+        return np.append(self.log_lambda, self.log_phi)
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """The penalties S_j of the smooth terms as `weights` [lambdas, p] of the free coefficients. `ranks` [lambdas] are the numbers
+    of coefficients that have no other penalty, and the `shared` [p] have several. `smooths` has the term of each lambda.
+    `lowest` and `highest` [lambdas] are the limits of log lambda; the same if it is given."""
+
+    smooths: tuple[Smooth, ...]
+    weights: np.ndarray
+    ranks: np.ndarray
+    shared: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+    first: np.ndarray
+
+    @classmethod
+    def of(cls, objective: Objective, blocks: Blocks) -> "Penalties":
+        """The penalties for an information matrix. The first lambda of a term gives its coefficients as much penalty as
+        information."""
+        information = np.zeros(objective.design.size)
+        information[blocks.dense], information[blocks.eliminated] = np.diag(blocks.a), blocks.d
+        smooths, rows, limits = [], [], []
+        for smooth in objective.design.smooths:
+            for number, penalty in enumerate(smooth.penalties):
+                row = np.zeros(objective.design.size)
+                row[smooth.places] = penalty
+                row[~objective.free] = 0.0
+                if not row.any():
+                    continue
+                smooths.append(smooth)
+                rows.append(row)
+                equal = np.log(information[row > 0] / row[row > 0])
+                limits.append(
+                    (equal.min() - np.log(FARTHEST), equal.mean(), equal.max() + np.log(FARTHEST))
+                    if smooth.sp is None
+                    else (np.log(smooth.sp[number]),) * 3
+                )
+        weights = np.array(rows).reshape(-1, objective.design.size)
+        lowest, first, highest = np.array(limits).reshape(-1, 3).T
+        shared = np.count_nonzero(weights, axis=0) > 1
+        ranks = np.count_nonzero(weights[:, ~shared], axis=1)
+        return cls(tuple(smooths), weights, ranks, shared, lowest, highest, first)
+
+    def begin(self, near: Solution | None) -> Parameters:
+        """Where a search begins: at the log lambdas of a solution with as many, or at the first."""
+        known = near.log_lambda if near and len(near.log_lambda) == len(self.first) else self.first
+        return Parameters(np.clip(known, self.lowest, self.highest), 0.0)
+
+    @property
+    def size(self) -> int:
+        """The number of coefficients with a penalty."""
+        return int(self.ranks.sum() + np.count_nonzero(self.shared))
+
+    def ridge(self, log_lambda: np.ndarray) -> np.ndarray:
+        """The diagonal of P, [p]."""
+        return self.weights.T @ np.exp(log_lambda)
+
+    def log_determinant(self, log_lambda: np.ndarray) -> float:
+        """log|P|_+."""
+        alone = self.weights[:, ~self.shared]
+        return self.determinant(log_lambda) + float(np.log(alone[alone > 0]).sum())
+
+    def determinant(self, log_lambda: np.ndarray) -> float:
+        """log|P|_+ less what does not depend on lambda."""
+        value = float(self.ranks @ log_lambda)
+        return value + float(np.log(self.ridge(log_lambda)[self.shared]).sum()) if self.shared.any() else value
+
+    def shares(self, log_lambda: np.ndarray) -> np.ndarray:
+        """The share of each lambda in the penalty of each coefficient with several, [lambdas, shared]."""
+        parts = np.exp(log_lambda)[:, None] * self.weights[:, self.shared]
+        return parts / parts.sum(axis=0)
+
+    def slopes(self, log_lambda: np.ndarray) -> np.ndarray:
+        """The derivatives of log|P|_+ by log lambda, [lambdas]."""
+        return self.ranks + self.shares(log_lambda).sum(axis=1)
+
+
+class ThetaTerms(NamedTuple):
+    """How V near a fit depends on log theta, which is `at` there: -l + log|H + P| / 2 by `slope` and `curvature`, and the
+    gradient of the loss by `of_gradient` [p]."""
+
+    at: float
+    slope: float
+    curvature: float
+    of_gradient: np.ndarray
+
+
+@dataclass(frozen=True)
+class WorkingModel:
+    """V near a fit, as a function of `Parameters`.
+
+    `name` is the model's. `blocks` is H without penalties, `right` [p] is H b0 less the gradient of the loss, and
+    `constant` is the loss at b = 0 in the quadratic approximation. `slope` [p] is t. `dispersed` gives the part of the
+    likelihood that depends on log phi alone; None if phi is 1. `null_size` is m. `theta` is None unless theta is unknown.
+    """
+
+    name: str
+    penalties: Penalties
+    blocks: Blocks
+    right: np.ndarray
+    constant: float
+    slope: np.ndarray
+    dispersed: Callable[[float], Dispersed] | None
+    null_size: int
+    theta: ThetaTerms | None = None
+
+    @classmethod
+    def near(
+        cls,
+        objective: Objective,
+        point: Point,
+        penalties: Penalties,
+        blocks: Blocks | None = None,
+        slope: np.ndarray | None = None,
+    ) -> "WorkingModel":
+        """The model near a point, by the expected information if no `blocks` are given, and without t if no `slope` is given."""
+        blocks = blocks or point.information
+        derivative = np.where(objective.free, point.gradient, 0.0)
+        curved = blocks.times(point.coefficients)
+        constant = point.loss + float(point.coefficients @ (0.5 * curved - derivative))
+        null_size = int(np.count_nonzero(objective.free)) - penalties.size
+        slope = np.zeros(objective.design.size) if slope is None else slope
+        right = curved - derivative
+        return cls(objective.design.model, penalties, blocks, right, constant, slope, dispersed(objective), null_size)
+
+    @classmethod
+    def at(cls, solution: Solution, penalties: Penalties) -> "WorkingModel":
+        """The exact model at a fit."""
+        objective, point = solution.objective, solution.point
+        try:
+            blocks, slope = curvature(objective, point.coefficients, point.information)
+        except scipy.linalg.LinAlgError:
+            raise UserError(
+                f"models.{objective.design.model}.formula: the likelihood of the smooth terms is not concave at the fit, so "
+                f"there are no smoothing parameters; use the canonical link of family {objective.design.family}, or fewer "
+                "smooth terms"
+            ) from None
+        return cls.near(objective, point, penalties, blocks, slope)
+
+    def penalised(self, log_lambda: np.ndarray) -> Factored:
+        return factor(self.blocks.penalised(self.penalties.ridge(log_lambda)))
+
+    def beyond(self, parameters: Parameters) -> float:
+        """By how much log theta is larger than where the rows were summed; 0 if theta is known."""
+        return parameters.log_phi - self.theta.at if self.theta else 0.0
+
+    def right_at(self, parameters: Parameters) -> np.ndarray:
+        """`right` for the theta of these parameters."""
+        return self.right - self.beyond(parameters) * self.theta.of_gradient if self.theta else self.right
+
+    def value(self, parameters: Parameters) -> float:
+        """V less what depends on none of the parameters; infinite where H + P is not positive definite."""
+        try:
+            factored = self.penalised(parameters.log_lambda)
+        except scipy.linalg.LinAlgError:
+            return np.inf
+        phi, right = np.exp(parameters.log_phi) if self.dispersed else 1.0, self.right_at(parameters)
+        b = factored.solve(right)
+        value = (self.constant - 0.5 * float(right @ b)) / phi + float(self.slope @ b)
+        value += 0.5 * factored.log_determinant() - 0.5 * self.penalties.determinant(parameters.log_lambda)
+        if self.dispersed:
+            value += self.dispersed(parameters.log_phi).value - 0.5 * self.null_size * parameters.log_phi
+        if self.theta:
+            beyond = self.beyond(parameters)
+            value += self.theta.slope * beyond + 0.5 * self.theta.curvature * beyond**2
+        return value
+
+    def derivatives(self, parameters: Parameters) -> "Derivatives":
+        """The first and second derivatives of V by log lambda, and by log phi or log theta."""
+        factored, right = self.penalised(parameters.log_lambda), self.right_at(parameters)
+        phi = np.exp(parameters.log_phi) if self.dispersed else 1.0
+        weights = np.exp(parameters.log_lambda)[:, None] * self.penalties.weights
+        b = factored.solve(right)
+        pulled = weights * b  # lambda_j S_j b
+        moved = -np.array([factored.solve(each) for each in pulled])  # the derivatives of b by log lambda_j
+        squares = pulled @ b / phi
+        traces, slopes = traces_of(factored, weights), self.penalties.slopes(parameters.log_lambda)
+        shares = self.penalties.shares(parameters.log_lambda)
+        along = moved @ self.slope
+        gradient = 0.5 * (squares + traces - slopes) + along
+        to_slope = weights * factored.solve(self.slope)
+        bent = -(to_slope @ moved.T)
+        hessian = np.diag(0.5 * (squares + traces) + along) + pulled @ moved.T / phi
+        hessian += bent + bent.T - 0.5 * factored.traces(weights)
+        hessian -= 0.5 * (np.diag(shares.sum(axis=1)) - shares @ shares.T)
+        size = len(weights)
+        whole = np.zeros((size + 1, size + 1))
+        whole[:size, :size], whole[size, size] = hessian, np.inf  # a phi that is known does not vary
+        slope_of_phi = 0.0
+        if self.dispersed:
+            scaled, of_phi = (self.constant - 0.5 * float(right @ b)) / phi, self.dispersed(parameters.log_phi)
+            slope_of_phi = of_phi.slope - scaled - 0.5 * self.null_size
+            whole[:size, size] = whole[size, :size] = -0.5 * squares
+            whole[size, size] = scaled + of_phi.curvature
+        if self.theta:
+            theta, back = self.theta, factored.solve(self.theta.of_gradient)  # b moves by -back
+            slope_of_phi = theta.slope + theta.curvature * self.beyond(parameters)
+            slope_of_phi += float(theta.of_gradient @ b - self.slope @ back)
+            whole[:size, size] = whole[size, :size] = moved @ theta.of_gradient + to_slope @ back
+            whole[size, size] = theta.curvature - float(theta.of_gradient @ back)
+        return Derivatives(np.append(gradient, slope_of_phi), whole, slopes - traces, moved)
+
+
+class Derivatives(NamedTuple):
+    """The gradient and the second derivatives of V by log lambda, and by log phi or log theta; the effective degrees of freedom
+    of the penalised coefficients of each term, and the derivatives of b by log lambda, [smooths, p]."""
+
+    gradient: np.ndarray
+    hessian: np.ndarray
+    effective: np.ndarray
+    moved: np.ndarray
+
+
+def curvature(
+    objective: Objective, coefficients: np.ndarray, expected: Blocks | None = None
+) -> tuple[Blocks, np.ndarray]:
+    """H without penalties at these coefficients, and t. `expected` is the information there, if known. Raises
+    scipy.linalg.LinAlgError if H with penalties is not positive definite."""
+    if objective.family.canonical:
+        blocks = expected or objective.at(coefficients).information
+    else:
+        blocks = objective.observed(coefficients)
+    slope = slope_of_determinant(objective, coefficients, factor(blocks.penalised(objective.ridge)))
+    return blocks, np.where(objective.free, slope, 0.0)
+
+
+def traces_of(factored: Factored, weights: np.ndarray) -> np.ndarray:
+    """The traces of A^-1 times the diagonal matrices of `weights` [matrices, p], [matrices]."""
+    on_dense, on_eliminated = factored.inverse_diagonal()
+    blocks = factored.blocks
+    return weights[:, blocks.dense] @ on_dense + weights[:, blocks.eliminated] @ on_eliminated
+
+
+class RemlDescent(Descent):
+    """Newton's method for V of a working model, within the limits of log lambda.
+
+    Where the second derivatives are not positive definite, their absolute eigenvalues give the step. If the penalised
+    coefficients of a term are nearly 0, and V falls or is flat as lambda rises, lambda is set to its upper limit.
+    """
+
+    most = MOST_STEPS
+
+    def __init__(self, model: WorkingModel, parameters: Parameters, longest: float = np.inf):
+        self.model, self.parameters = model, parameters
+        self.lowest = np.maximum(model.penalties.lowest, parameters.log_lambda - longest)
+        self.highest = np.minimum(model.penalties.highest, parameters.log_lambda + longest)
+        if model.dispersed:
+            self.parameters = replace(parameters, log_phi=first_phi(model, parameters))
+
+    def measure(self) -> None:
+        derivatives = self.model.derivatives(self.parameters)
+        size = len(self.lowest)
+        straight = ((derivatives.effective < STRAIGHT) & (derivatives.gradient[:size] < 0)) | self.flat(derivatives)
+        if np.any(straight & (self.parameters.log_lambda < self.highest)):
+            log_lambda = np.where(straight, self.highest, self.parameters.log_lambda)
+            self.parameters = replace(self.parameters, log_lambda=log_lambda)
+            derivatives = self.model.derivatives(self.parameters)
+        gradient, log_lambda = derivatives.gradient, self.parameters.log_lambda
+        is_given = self.lowest == self.highest
+        at_limit = (
+            is_given
+            | ((log_lambda >= self.highest) & ((gradient[:size] < 0) | self.flat(derivatives)))
+            | ((log_lambda <= self.lowest) & (gradient[:size] > 0))
+        )
+        free = np.append(~at_limit, self.model.dispersed is not None or self.model.theta is not None)
+        self.step = np.zeros(size + 1)
+        if free.any():
+            values, vectors = np.linalg.eigh(derivatives.hessian[np.ix_(free, free)])
+            curved = np.maximum(np.abs(values), max(1e-10 * np.abs(values).max(), np.finfo(float).tiny))
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.step[free] = -vectors @ (vectors.T @ gradient[free] / curved)
+        longest = float(np.abs(self.step).max())
+        # Where residuals are rounding errors, V has no minimum.
+        self.step = self.step / max(1.0, longest / LONGEST) if np.isfinite(longest) else np.zeros(size + 1)
+
+    def flat(self, derivatives: Derivatives) -> np.ndarray:
+        """Where V is flat, because lambda is as good as infinite."""
+        slopes = np.abs(derivatives.gradient[: len(self.lowest)])
+        return (derivatives.effective < FLAT) & (slopes < FLAT_SLOPE)
+
+    def has_ended(self) -> bool:
+        return bool(np.abs(self.step).max() <= PRECISE) or self.iteration == self.most
+
+    def go(self) -> bool:
+        before, theta = self.model.value(self.parameters), self.model.theta
+
+        def after(length: float) -> Parameters:
+            moved = self.parameters.vector + length * self.step
+            last = (
+                moved[-1] if not theta else np.clip(moved[-1], theta.at - LONGEST_OF_THETA, theta.at + LONGEST_OF_THETA)
+            )
+            return Parameters(np.clip(moved[:-1], self.lowest, self.highest), float(last))
+
+        trial = halve_until(lambda tried: is_no_higher(self.model.value(tried), before), after)
+        if trial is None:
+            return False
+        self.parameters = trial
+        return True
+
+
+def first_phi(model: WorkingModel, parameters: Parameters) -> float:
+    """log phi from the penalised loss for each row, where Newton's method begins."""
+    assert model.dispersed
+    b = model.penalised(parameters.log_lambda).solve(model.right)
+    scaled, log_phi = model.constant - 0.5 * float(model.right @ b), parameters.log_phi
+    for _ in range(MOST_STEPS):
+        of_phi = model.dispersed(log_phi)
+        slope = of_phi.slope - scaled / np.exp(log_phi) - 0.5 * model.null_size
+        curvature = scaled / np.exp(log_phi) + of_phi.curvature
+        step = float(np.clip(-slope / curvature, -1.0, 1.0)) if curvature > 0 else -float(np.sign(slope))
+        log_phi += step
+        if abs(step) <= PRECISE:
+            break
+    return log_phi
+
+
+def dispersed(objective: Objective) -> Callable[[float], Dispersed] | None:
+    """The part of minus the log-likelihood that depends on log phi alone; None if the family knows phi."""
+    if objective.family.dispersion_known:
+        return None
+    counts = {name: float(objective.counts[name]) for name in ("saturated", "base", "rows")}
+    sums = LikelihoodSums(loss=0.0, **counts, weight_sum=objective.weight_sum)
+    return lambda log_phi: objective.family.dispersed(log_phi, sums)
+
+
+def needs_exact_hessian(std_errors: str, penalties: Penalties) -> np.ndarray:
+    """Whether errors need the exact second derivatives of V by each log lambda and log phi, [smooths + 1]: for intervals of the
+    standard deviations of random effects, and where errors count the estimation of lambda."""
+    every, with_intervals = std_errors == UNCONDITIONAL, std_errors in OF_POSTERIOR
+    return np.array([every or (with_intervals and smooth.is_random) for smooth in penalties.smooths] + [every])
+
+
+def with_exact_hessian(
+    derivatives: Derivatives, solution: Solution, penalties: Penalties, parameters: Parameters, which: np.ndarray
+) -> Derivatives:
+    """The derivatives with second ones that allow for the change of H with b, by differences of the first ones.
+
+    Only those by the log lambdas marked in `which` change. Each needs passes for H and t. In a linear regression H is constant.
+    """
+    objective, b = solution.objective, solution.point.coefficients
+    if objective.family.quadratic:
+        return derivatives
+
+    def slopes(coefficients: np.ndarray, log_lambda: np.ndarray) -> np.ndarray:
+        blocks, slope = curvature(replace(objective, ridge=penalties.ridge(log_lambda)), coefficients)
+        factored = factor(blocks.penalised(penalties.ridge(log_lambda)))
+        weights = np.exp(log_lambda)[:, None] * penalties.weights
+        pulled = weights * coefficients
+        squares = pulled @ coefficients / np.exp(parameters.log_phi)
+        traces = traces_of(factored, weights)
+        return 0.5 * (squares + traces - penalties.slopes(log_lambda)) - pulled @ factored.solve(slope)
+
+    hessian, at_end = derivatives.hessian.copy(), slopes(b, parameters.log_lambda)
+    places = np.flatnonzero(which[:-1])
+    for place in places:
+        step = STEP * (np.arange(len(at_end)) == place)
+        hessian[place, :-1] = (
+            slopes(b + STEP * derivatives.moved[place], parameters.log_lambda + step) - at_end
+        ) / STEP
+    inside = np.ix_(places, places)
+    hessian[inside] = (hessian[inside] + hessian[inside].T) / 2
+    hessian[:-1, places] = hessian[places, :-1].T
+    return derivatives._replace(hessian=hessian)
+
+
+def varies(penalties: Penalties, parameters: Parameters) -> np.ndarray:
+    """Which of log lambda and log phi are estimated between their limits, [smooths + 1]."""
+    inside = (penalties.lowest < parameters.log_lambda) & (parameters.log_lambda < penalties.highest)
+    return np.append(inside, True)
+
+
+def covariance_of(hessian: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """The inverse of second derivatives, of the parameters marked in `which`; 0 for the others, and for a parameter whose own are
+    infinite."""
+    which = which & np.isfinite(np.diag(hessian))
+    covariance = np.zeros_like(hessian)
+    covariance[np.ix_(which, which)] = np.linalg.pinv(hessian[np.ix_(which, which)])
+    return covariance

@@ -1,0 +1,188 @@
+"""What a fit reports of its smooth terms and random effects: REML, lambdas, standard deviations and tests."""
+
+import numpy as np
+
+from tfglm.config.std_errors import OF_POSTERIOR
+from tfglm.design.terms import Smooth
+from tfglm.solvers.fractional_rank import statistics
+from tfglm.solvers.information import factor
+from tfglm.solvers.objective import Solution
+from tfglm.solvers.reml import Parameters, Penalties, WorkingModel
+
+QUANTILE = 1.959963984540054
+"""Standard errors on either side in an interval of 95 %."""
+
+WIDEST = 50.0
+"""The largest half of an interval of the logarithm of a standard deviation."""
+
+MOST_LEVELS, LARGEST_TEST = 2_000, 20_000_000
+"""The largest number of random effects with a test, and of entries of the matrices behind it."""
+
+
+def report(
+    solution: Solution, penalties: Penalties, parameters: Parameters, model: WorkingModel, covariance: np.ndarray
+) -> dict:
+    """The entries of fit.json: V as `reml`, and for each smooth term what it was estimated to be. `covariance` is that of log
+    lambda and log phi."""
+    objective, point = solution.objective, solution.point
+    phi = float(np.exp(parameters.log_phi))
+    minus = point.loss / phi
+    minus += model.dispersed(parameters.log_phi).value if model.dispersed else -float(objective.counts["base"])
+    penalised = factor(model.blocks.penalised(objective.ridge))
+    reml = minus + 0.5 * float(objective.ridge @ point.coefficients**2) / phi + 0.5 * penalised.log_determinant()
+    reml -= 0.5 * penalties.log_determinant(parameters.log_lambda) + 0.5 * model.null_size * np.log(2 * np.pi * phi)
+    inverse, blocks = np.zeros(objective.design.size), solution.information.blocks
+    inverse[blocks.dense], inverse[blocks.eliminated] = solution.information.inverse_diagonal()
+    which, terms = lambdas_in_words(penalties, parameters.log_lambda), []
+    means = np.zeros(objective.design.size)
+    for term in objective.design.terms:
+        if term.means:
+            means[objective.design.slices[term.name]] = term.means
+    for place, smooth in enumerate(penalties.smooths):
+        if place and smooth is penalties.smooths[place - 1]:
+            continue
+        entry = smooth_entry(solution, smooth, inverse, means)
+        if smooth.columns:
+            of_columns = zip(smooth.columns, which[place:], strict=False)
+            entry["margins"] = [{"column": column} | of_lambda for column, of_lambda in of_columns]
+        else:
+            entry |= which[place]
+        if smooth.is_random and parameters.log_lambda[place] < penalties.highest[place]:
+            component = variance_component(place, parameters, covariance)
+            # Its interval takes the likelihood for true.
+            entry |= component if objective.design.std_errors in OF_POSTERIOR else {"std_dev": component["std_dev"]}
+        terms.append(entry)
+    effective = {"effective_coefficients": solution.effective}
+    return {"reml": reml, "reml_dispersion": phi, "smooths": terms} | effective
+
+
+def corrected(solution: Solution, of_lambda: np.ndarray) -> dict:
+    """The entry of fit.json for the effective number of coefficients that counts the estimation of lambda.
+
+    It is the trace of I V / phi, where V is the covariance with `of_lambda` [smooths, p], and I the information. It is at most
+    the trace of 2 F - F F (Wood, Pya and Saefken, JASA 111, 2016, with the first of their two corrections, as in mgcv's bam).
+    """
+    objective, factored = solution.objective, solution.information
+    if not solution.has_covariance:
+        return {}
+    information = factored.blocks.penalised(-objective.ridge)
+    added = sum(float(each @ information.times(each)) for each in of_lambda)
+    dispersion = objective.dispersion(solution.point, solution.df_residual)
+    most = objective.free_count - float(factored.traces(objective.ridge[None])[0, 0])
+    return {"effective_coefficients_corrected": min(solution.effective + added / dispersion, most)}
+
+
+def variance_component(number: int, parameters: Parameters, covariance: np.ndarray) -> dict:
+    """The standard deviation of random effects, (phi / lambda)^1/2, with the interval of 95 % of its logarithm."""
+    direction = np.zeros(len(covariance))
+    direction[number], direction[-1] = -0.5, 0.5
+    logarithm = 0.5 * (parameters.log_phi - parameters.log_lambda[number])
+    error = np.sqrt(max(float(direction @ covariance @ direction), 0.0))
+    # An interval that says nothing has finite ends too.
+    reach = min(QUANTILE * error, WIDEST)
+    values = np.exp([logarithm, logarithm - reach, logarithm + reach])
+    return dict(zip(("std_dev", "std_dev_lower", "std_dev_upper"), values.tolist(), strict=True))
+
+
+def lambdas_in_words(penalties: Penalties, log_lambda: np.ndarray) -> list[dict]:
+    """What fit.json says of each lambda."""
+    is_at_limit = ((log_lambda >= penalties.highest, "infinite"), (log_lambda <= penalties.lowest, "zero"))
+    return [
+        {
+            "log_lambda": float(value),
+            "lambda_is": "given"
+            if smooth.sp
+            else next((word for is_there, word in is_at_limit if is_there[number]), "finite"),
+        }
+        for number, (smooth, value) in enumerate(zip(penalties.smooths, log_lambda, strict=True))
+    ]
+
+
+def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means: np.ndarray) -> dict:
+    """The entry of fit.json for a smooth term, without lambda. `inverse` [p] is the diagonal of (H + P)^-1, and `means` [p] are
+    those of columns that are not centred."""
+    objective = solution.objective
+    places = smooth.places[objective.free[smooth.places]]
+    entry = {
+        "term": smooth.term,
+        "level": smooth.level,
+        "is_random": smooth.is_random,
+        "coefficients": len(places),
+        "edf": float(np.sum(1 - objective.ridge[places] * inverse[places])),
+    }
+    if smooth.is_random or np.all(objective.ridge[places] > 0):
+        is_tested = objective.design.std_errors in OF_POSTERIOR
+        return entry | (tested_as_random(solution, smooth, places) if is_tested else {})
+    return entry | tested(solution, places, means)
+
+
+def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> dict:
+    """The test that a term with a penalty on each coefficient has no effect (Wood, Biometrika 100, 2013, 1005-1010; mgcv's
+    reTest): the `statistic`, and the `weights` of the independent chi-squared variables whose sum it is without an effect.
+
+    Other random effects, o, vary with the covariance phi P_o^-1. With H = X'WX, A = H + P and the coefficients b at `places`, the
+    statistic is b'C b / phi. C is the Schur complement of b in H + H_o P_o^-1 H_o' + P, without o. The covariance of b / phi^1/2
+    is its part of A^-1 (H + H_o P_o^-1 H_o') A^-1. Empty for too many random effects.
+    """
+    objective, factored = solution.objective, solution.information
+    size, ridge = objective.design.size, objective.ridge
+    others = np.zeros(size, bool)
+    for other in objective.design.smooths:
+        if other.is_random and other is not smooth:
+            others[other.places] = objective.free[other.places]
+    fixed = objective.free & ~others
+    fixed[places] = False
+    kept = np.concatenate([np.flatnonzero(fixed), places])
+    if len(places) > MOST_LEVELS or len(kept) * size > LARGEST_TEST:
+        return {}
+    information = factored.blocks.penalised(-ridge)
+
+    def unit(place: int) -> np.ndarray:
+        return np.bincount([place], minlength=size).astype(float)
+
+    rows = np.array([information.times(unit(place)) for place in kept])
+    whole = rows[:, kept] + (rows[:, others] / ridge[others]) @ rows[:, others].T + np.diag(ridge[kept])
+    first = len(kept) - len(places)
+    root = np.linalg.cholesky(whole)[first:, first:]  # of the Schur complement
+    inverse = np.array([factored.solve(unit(place)) for place in places])
+    moved = np.array([information.times(each) for each in inverse])
+    covariance = inverse @ moved.T + (moved[:, others] / ridge[others]) @ moved[:, others].T
+    weights = np.linalg.eigvalsh(root.T @ covariance @ root)
+    dispersion = objective.dispersion(solution.point, solution.df_residual)
+    statistic = float(np.sum((solution.point.coefficients[places] @ root) ** 2)) / dispersion
+    return {"statistic": statistic, "weights": weights[weights > weights.max() * np.finfo(float).eps ** 0.8].tolist()}
+
+
+def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
+    """The test that a smooth term has no effect (Wood, Biometrika 100, 2013; mgcv's summary.gam): both `statistics`, and their
+    `rank`. With robust errors the rank alone, as results.smooth_tests has the statistics.
+
+    With the covariance V of the coefficients b and the information R'R of their columns less `means`, the statistic is
+    b'R' (R V R')^- R b, with a pseudoinverse whose rank need not be whole. It is the trace of 2 F - F F, with F = (I + P)^-1 I.
+    Eigenvectors have no sign, so there are two statistics; the p-value is the mean of their p-values, as in mgcv.
+    """
+    objective, factored = solution.objective, solution.information
+    size = objective.design.size
+    units = np.zeros((len(places), size))
+    units[np.arange(len(places)), places] = 1.0
+    rows = np.array([factored.solve(unit) for unit in units])
+    # diag((A^-1 P)^2), of all coefficients with a penalty.
+    blocks = factored.blocks.penalised(-objective.ridge)
+    information = np.array([blocks.times(unit)[places] for unit in units])
+    if means[places].any():
+        unit, mean = np.zeros(size), means[places]
+        unit[objective.design.intercept] = 1.0
+        of_intercept = blocks.times(unit)
+        crossed = np.outer(of_intercept[places], mean)
+        information += np.outer(mean, mean) * of_intercept[objective.design.intercept] - crossed - crossed.T
+    squares = np.einsum("ij,j,ij,i->i", rows, objective.ridge, rows, objective.ridge[places])
+    reference = min(float(np.sum(1 - squares)), float(len(places)))
+    if objective.design.std_errors not in OF_POSTERIOR:
+        return {"rank": reference}
+    dispersion = objective.dispersion(solution.point, solution.df_residual)
+    values, vectors = np.linalg.eigh(information)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    pair, rank = statistics(
+        root @ solution.point.coefficients[places], dispersion * root @ rows[:, places] @ root, reference
+    )
+    return {"rank": rank, "statistics": pair}
