@@ -30,6 +30,12 @@ surface <- sin(rows$hour / 4) * log1p(rows$wind) + 0.3 * cos(3 * rows$miles)
 rows$gusts <- round(surface + 0.5 * rnorm(n), 4)
 rows$fails <- rbinom(n, 1, plogis(1.5 * surface - 0.3))
 rows$hits <- rpois(n, exp(0.6 * surface + 0.5))
+# Slopes of a number that are a curve or a surface.
+rows$wet <- rbinom(n, 1, 0.4)
+steep <- 0.3 * cos(rows$hour / 5)
+rows$gain <- round(sin(rows$hour / 4) + steep * rows$wind + rows$wet * sin(rows$hour / 6) + 0.7 * rnorm(n), 4)
+rows$slips <- rbinom(n, 1, plogis(1.2 * steep * rows$wind - 0.3))
+rows$shots <- rpois(n, exp(0.6 * steep * rows$wind + 0.5))
 write.csv(rows, "smooths.csv", row.names = FALSE, quote = FALSE)
 # Two numbers in the unit in which s(x, z) of tfglm has them.
 points <- scale(unique(rows[c("hour", "wind")]), scale = FALSE)
@@ -97,7 +103,16 @@ fits <- list(
   isotropic = fitted_by(gusts ~ s(east, north)),
   isotropic_binomial = fitted_by(fails ~ s(east, north, k = 12) + s(miles, bs = "cr") + carrier, binomial),
   isotropic_by = fitted_by(gusts ~ carrier + s(east, north, by = carrier, k = 10)),
-  surface_of_three = fitted_by(gusts ~ te(hour, log1p(wind), miles, k = c(5, 4, 3)))
+  surface_of_three = fitted_by(gusts ~ te(hour, log1p(wind), miles, k = c(5, 4, 3))),
+  varying = fitted_by(gain ~ s(hour, bs = "cr") + s(hour, by = wind, bs = "cr", k = 8) + carrier),
+  varying_twice = fitted_by(gain ~ s(hour, bs = "cr") + s(hour, by = wind, bs = "cr") + s(hour, by = wet, bs = "cr")),
+  varying_binomial = fitted_by(slips ~ s(hour, by = wind, bs = "cr") + carrier, binomial),
+  varying_poisson = fitted_by(shots ~ s(hour, by = wind, bs = "ps", k = 9) + offset(log(miles)), poisson),
+  varying_periodic = fitted_by(gain ~ s(hour, by = wind, bs = "cc", k = 8), knots = list(hour = c(0, 24))),
+  varying_plates = fitted_by(gain ~ s(plane, bs = "re") + s(hour, by = wind, bs = "tp", k = 8)),
+  varying_isotropic = fitted_by(gusts ~ s(east, north, by = miles, k = 12)),
+  varying_surface = fitted_by(gusts ~ te(hour, wind, by = miles)),
+  varying_straight = fitted_by(flat ~ s(hour, by = miles, bs = "cr"))
 )
 
 # The covariance with estimated smoothing parameters, without the second correction of gam, which depends on the order of
@@ -172,6 +187,10 @@ step_on_plates <- predict(
   fits$isotropic, data.frame(east = c(20, 12) / unit, north = c(8, 3) / unit), type = "lpmatrix"
 )
 step_on_plates <- step_on_plates[1, ] - step_on_plates[2, ]
+# The slope of wind along hour, with its error.
+along <- c(2, 8, 21)
+slope_along <- predict(fits$varying, data.frame(hour = along, wind = 1, carrier = "AA"), type = "lpmatrix") -
+  predict(fits$varying, data.frame(hour = along, wind = 0, carrier = "AA"), type = "lpmatrix")
 far <- data.frame(hour = c(-3, 24, 30, 12), wind = c(3, 40, -1, 20))
 components <- function(fit) {
   of_fit <- gam.vcomp(fit, rescale = TRUE)
@@ -194,6 +213,10 @@ write(
           eta = as.vector(predict(fits$surface, far)),
           plates = as.vector(predict(fits$isotropic, data.frame(east = far$hour / unit, north = far$wind / unit)))
         )
+      ),
+      slope = list(
+        hour = along, effect = as.vector(slope_along %*% coef(fits$varying)),
+        std_error = sqrt(rowSums((slope_along %*% fits$varying$Vp) * slope_along))
       ),
       step_on_plates = list(
         effect = sum(step_on_plates * coef(fits$isotropic)),

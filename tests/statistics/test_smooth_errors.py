@@ -76,7 +76,7 @@ def test_errors_are_those_of_mgcv(name, files, first_rows):
 
 CASES = {
     "gaussian": "delay ~ s(hour) + carrier + s(plane, bs=re)",
-    "poisson": "bumps ~ s(hour, k=6) + wind",
+    "poisson": "bumps ~ s(hour, k=6) + s(hour, by=wind, k=5)",
     "binomial": "late ~ carrier + s(hour, by=carrier, k=5)",
     "gamma": "cost ~ te(hour, wind, k=[4, 4])",
 }

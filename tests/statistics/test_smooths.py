@@ -71,6 +71,15 @@ FITS = {
     "isotropic": ("gusts ~ s(hour, wind)", "gaussian", {}),
     "isotropic_binomial": ("fails ~ s(hour, wind, k=12) + s(miles) + carrier", "binomial", {}),
     "isotropic_by": ("gusts ~ carrier + s(hour, wind, by=carrier, k=10)", "gaussian", {}),
+    "varying": ("gain ~ s(hour) + s(hour, by=wind, k=8) + carrier", "gaussian", {}),
+    "varying_twice": ("gain ~ s(hour) + s(hour, by=wind) + s(hour, by=wet)", "gaussian", {}),
+    "varying_binomial": ("slips ~ s(hour, by=wind) + carrier", "binomial", {}),
+    "varying_poisson": ("shots ~ s(hour, by=wind, bs=ps, k=9)", "poisson", {"offset": "log(miles)"}),
+    "varying_periodic": ("gain ~ s(hour, by=wind, bs=cc, k=8, lower_bound=0, upper_bound=24)", "gaussian", {}),
+    "varying_plates": ("gain ~ s(hour, by=wind, bs=tp, k=8) + s(plane, bs=re)", "gaussian", {}),
+    "varying_isotropic": ("gusts ~ s(hour, wind, by=miles, k=12)", "gaussian", {}),
+    "varying_surface": ("gusts ~ te(hour, wind, by=miles)", "gaussian", {}),
+    "varying_straight": ("flat ~ s(hour, by=miles)", "gaussian", {}),
     "surface_of_three": ("gusts ~ te(hour, log1p(wind), miles, k=[5, 4, 3])", "gaussian", {}),
 }
 INFINITE = 15.0
@@ -79,7 +88,7 @@ INFINITE = 15.0
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    return [ingest_frame(ROWS, tmp_path_factory.mktemp("smooths"))]
+    return [ingest_frame(ROWS.assign(constant=2), tmp_path_factory.mktemp("smooths"))]
 
 
 @pytest.fixture(scope="module")
@@ -290,11 +299,13 @@ def test_thin_plates_have_no_units_and_few_centres(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["binomial", "periodic", "thin_plates_binomial"])
+@pytest.mark.parametrize("name", ["binomial", "periodic", "thin_plates_binomial", "varying_twice", "varying_isotropic"])
 def test_the_saved_model_predicts_as_the_tables_do(name, fits, first_rows):
     design, fitted = fits(name)
     exported, rows = export.ExportedRegression(design, fitted, {}), ROWS.iloc[:SHOWN]
-    served = exported.predict(carrier=tf.constant(rows["carrier"].tolist()), hour=tf.constant(rows["hour"], tf.float64))
+    texts = {"carrier": tf.constant(rows["carrier"].tolist())} if "carrier" in design.columns else {}
+    numbers = {name: tf.constant(rows[name], tf.float64) for name in design.number_columns if name != design.response}
+    served = exported.predict(**texts, **numbers)
     expected = predicted(design, fitted, first_rows)["linear_predictor"]
     np.testing.assert_allclose(served["linear_predictor"].numpy(), expected, rtol=1e-11)
 
@@ -349,7 +360,14 @@ REFUSED = {
     "delay ~ s(hour) + s(hour, by=carrier) + carrier": "are both of `hour`",
     "delay ~ s(hour):wind": "a smooth is no factor of a product",
     "delay ~ s(hour, by=carrier)": "their means differ by the term `carrier`; add it to the formula",
-    "delay ~ s(hour, by=trips) + trips": "`by` takes a factor, and `trips` is a number; write the term C(trips)",
+    "delay ~ s(hour, by=trips) + trips": "`trips` and `s(hour):trips` are both of `trips`, and a smooth contains the straight",
+    "delay ~ s(hour, by=trips) + s(trips, k=4)": "are both of `trips`",
+    "delay ~ s(hour, by=trips) + s(wind, by=trips)": "are both of `trips`",
+    "delay ~ s(hour, by=trips) + hour:trips": "are both of `hour` times `trips`",
+    "delay ~ s(hour, by=hour)": "by is another column: a factor, as in s(distance, by=carrier), or a number that multiplies",
+    "delay ~ s(hour, by=log(wind))": "or a number that multiplies the curve; define others under data.derive",
+    "delay ~ s(hour, by=constant)": "`constant` has the value 2 in all training rows; leave by out",
+    "delay ~ s(hour, by=delay)": "`delay` is the response and cannot be on the right-hand side too",
     "delay ~ s(hour, sp=0)": "sp of s() is the smoothing parameter, a number above 0, received 0",
     "delay ~ s(hour, wind, miles)": "s() takes one column or two, and k, bs and by, as in s(distance, k=20, bs=cr); for a "
     "smooth of more write te(hour, distance, month)",
@@ -366,8 +384,8 @@ REFUSED = {
     "delay ~ te(hour, trips)": "`trips in te(hour, trips)`: te() has k=5 coefficients, and the training rows have 4 distinct",
     "delay ~ te(hour, carrier)": "`carrier` is text, and te() takes numbers",
     "delay ~ te(hour, hour)": "te() takes different columns, and `hour` is there twice; take one out",
-    "delay ~ te(hour)": "te() takes two columns or more, and k, bs, sp, lower_bound, upper_bound",
-    "delay ~ te(hour, wind, by=carrier) + carrier": "te() takes two columns or more, and k, bs, sp",
+    "delay ~ te(hour)": "te() takes two columns or more, by, and k, bs, sp, lower_bound, upper_bound",
+    "delay ~ te(hour, wind, by=carrier) + carrier": "by of te() is a number that multiplies the surface, and `carrier` is a",
     "delay ~ te(hour, wind, k=[5, 6, 7])": "k is a list of 3 for 2 columns",
     "delay ~ te(hour, wind, lower_bound=0)": "te() takes lower_bound with bs=cc alone",
     "delay ~ te(hour, wind, bs=tp)": "bs of te() is cr, ps or cc, received tp",

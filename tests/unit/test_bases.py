@@ -16,6 +16,7 @@ from tfglm.engine.workload import Workload
 FORMULA = (
     "y ~ z + s(hour, k=6) + s(wide, k=5) + te(knots, miles, k=3) + te(far, feet, k=[4, 3]) + (1 | g) + C(day)"
     " + s(east, north, k=5) + place + s(minute, k=4, by=place) + s(second, k=3, by=place)"
+    " + s(minute, k=4, by=rate) + s(rate, miles, k=5, by=toll) + te(wide, second, k=3, by=pace)"
 )
 SUMS = ("gradient", "information", "magnitudes", "squares", "jeffreys", "hc3", "curvature")
 
@@ -38,6 +39,9 @@ def rows(tmp_path_factory):
             "day": random.integers(0, 5, number),
             "minute": random.integers(0, 60, number) / 1.0,
             "second": random.integers(0, 12, number) / 1.0,
+            "rate": random.normal(size=number).round(1),
+            "toll": random.integers(0, 3, number),
+            "pace": random.normal(size=number).round(6),
             "place": random.choice(["north", "south", "west"], number),
             "y": random.integers(0, 2, number),
         }

@@ -220,8 +220,8 @@ class _DesignBuilder:
         return self.dictionary.columns[name]
 
     def term(self, term: FormulaTerm, where: str) -> Term:
-        categorical, numeric = [], []
-        for factor in term.factors:
+        categorical, numeric, smooth = [], [], []
+        for factor in self.multiplying(term, where) if term.factors[-1].is_by else term.factors:
             column = self.dictionary.columns[factor.column]
             if column.kind == "text" or factor.categorical:
                 self.add(self.categorical, self.categorical_factor(factor, column, where), where)
@@ -230,14 +230,33 @@ class _DesignBuilder:
                 if factor.name not in self.numeric:
                     self.numeric[factor.name] = self.numeric_factor(factor, column, where)
                 numeric.append(factor.name)
+                smooth += [factor.name] * factor.is_smooth
         # Sort the factors, because two terms may have the same factors in different orders.
         categorical.sort(key=list(self.categorical).index)
         numeric.sort(key=list(self.numeric).index)
         combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
-        means = self.means([self.numeric[name] for name in numeric]) if term.factors[0].surface else ()
+        # With a number, the constant is one of the products of a surface, and none has the mean 0.
+        is_centred = bool(term.factors[0].surface) and len(numeric) == len(smooth)
+        means = self.means([self.numeric[name] for name in numeric]) if is_centred else ()
         if any(factor.surface or factor.beside for factor in term.factors):
-            self.note_rows(numeric)
+            self.note_rows(smooth)
         return Term(term.name, tuple(categorical), tuple(numeric), combinations, means=means)
+
+    def multiplying(self, term: FormulaTerm, where: str) -> list[FormulaFactor]:
+        """The factors of `s(x, by=z)` with a number z: the curve has a constant, and a name of its own beside s(x). Raises
+        UserError for a z that does not vary."""
+        *smooths, number = term.factors
+        low, high = self.dictionary.columns[number.column].limits
+        if low == high:
+            raise UserError(
+                f"{where}: `{term.name}`: `{number.name}` has the value {low:g} in all training rows; leave by out"
+            )
+        of_curve = []
+        for factor in smooths:
+            *inner, spline = factor.calls
+            spline = replace(spline, options={**spline.options, "by": number.name})
+            of_curve.append(replace(factor, name=f"{factor.name} in {term.name}", calls=(*inner, spline)))
+        return [*of_curve, number]
 
     def note_rows(self, names: Sequence[str]) -> None:
         """Keep where the rows of a smooth of several columns are, with its factors: pictures leave the rest blank."""
@@ -300,7 +319,7 @@ class _DesignBuilder:
             center, variance = of_rows if np.isfinite(of_rows[0]).all() else (center, variance)
         spread = np.sqrt(variance)
         spread[spread == 0] = 1.0
-        if factor.surface:
+        if factor.surface or (factor.is_smooth and "by" in factor.calls[-1].options):
             # Other columns would have other penalties.
             center, spread = np.zeros_like(center), np.ones_like(spread)
         return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))

@@ -18,6 +18,7 @@ import numpy as np
 from tfglm import digests
 from tfglm.config import PathConfig
 from tfglm.design.factors import Categorical, ClusterIntersections, Clusters, Folds, Numeric
+from tfglm.design.splines import SMOOTH
 from tfglm.design.terms import INTERCEPT, THRESHOLD, Part, Smooth, Term
 from tfglm.families import Family, family_of
 from tfglm.families.gaussian import Gaussian
@@ -118,8 +119,8 @@ class Design:
             size = self.levels_of(term.categorical)
             widths = (range(self.numeric_by_name[name].width) for name in term.numeric)
             for numbers in product(*widths):
-                # The constant of a tensor product is that of the intercept.
-                if not any(numbers) and self.is_tensor_product(term):
+                # The constant of a tensor product is that of the intercept, unless a number multiplies it.
+                if not any(numbers) and self.is_tensor_product(term) and not self.multiplier_of(term):
                     continue
                 multiplier = tuple(zip(term.numeric, numbers, strict=True))
                 parts.append(Part(term, multiplier, slice(start, start + size)))
@@ -134,6 +135,12 @@ class Design:
     def is_tensor_product(self, term: Term) -> bool:
         """Whether a term is a smooth of several columns, `te(x, z)`."""
         return any(self.numeric_by_name[name].function == "te" for name in term.numeric)
+
+    def multiplier_of(self, term: Term) -> Numeric | None:
+        """The number that multiplies a curve or surface: z of `s(x, by=z)`."""
+        factors = [self.numeric_by_name[name] for name in term.numeric]
+        others = [factor for factor in factors if factor.function not in SMOOTH]
+        return others[0] if others and len(others) < len(factors) else None
 
     def levels_of(self, grouping: tuple[str, ...]) -> int:
         """Into how many groups the factors divide the rows."""
@@ -268,24 +275,26 @@ class Design:
                 scale = np.prod([self.numeric_by_name[name].scale[number] for name, number in parts[0].multiplier])
                 smooths.append(Smooth(term.name, "", places, np.full((1, len(places)), scale**-2.0), is_random=True))
                 continue
-            factors = [self.numeric_by_name[name] for name in term.numeric]
+            number = self.multiplier_of(term)
+            by, unit = (number.column, number.scale[0]) if number else ("", 1.0)
+            factors = [self.numeric_by_name[name] for name in term.numeric if not number or name != number.name]
             starts = np.array([part.where.start for part in parts])
             if self.is_tensor_product(term):
-                numbers = np.array([[number for _, number in part.multiplier] for part in parts])
-                of_margins = [np.array(factor.learnt[-1]["penalty"]) for factor in factors]
+                numbers = np.array([[dict(part.multiplier)[factor.name] for factor in factors] for part in parts])
+                of_margins = [np.array(factor.learnt[-1]["penalty"]) / unit**2 for factor in factors]
                 penalties = np.array([each[of] for each, of in zip(of_margins, numbers.T, strict=True)])
                 columns = tuple(factor.column for factor in factors)
-                smooths.append(Smooth(term.name, "", starts, penalties, False, given_lambdas(factors), columns))
+                smooths.append(Smooth(term.name, "", starts, penalties, False, given_lambdas(factors), columns, by))
                 continue
             for factor in factors:
                 if factor.function == "s":
                     # b of the data is b of the fit over the scale.
-                    penalty = np.array(factor.learnt[-1]["penalty"]) / np.array(factor.scale) ** 2
+                    penalty = np.array(factor.learnt[-1]["penalty"]) / (unit * np.array(factor.scale)) ** 2
                     levels = self.categorical_by_name[term.categorical[0]].levels if term.categorical else ("",)
                     given = given_lambdas([factor])
                     smooths += [
-                        Smooth(term.name, level, starts + number, penalty[None], is_random=False, sp=given)
-                        for number, level in enumerate(levels)
+                        Smooth(term.name, level, starts + place, penalty[None], is_random=False, sp=given, by=by)
+                        for place, level in enumerate(levels)
                     ]
         return tuple(smooths)
 

@@ -14,6 +14,7 @@ from typing import Any
 from tfglm.config.responses import computed_response
 from tfglm.design import arithmetic
 from tfglm.design.hints import QUOTED, hints
+from tfglm.design.splines import SMOOTH
 from tfglm.design.terms import INTERCEPT
 from tfglm.design.transforms import TRANSFORMS, FormulaCall
 from tfglm.errors import Problems, UserError, short
@@ -35,7 +36,7 @@ class FormulaFactor:
     `categorical` if `C()` asks for levels, then `reference` may name one, or `coding` contrasts of CODINGS; `calls` are the
     functions applied to numbers, the innermost first. `is_indicator` if fixest's `i()` names the reference. The levels of
     `s(g, bs=re)` have random effects, `is_random`; they multiply the number of `s(g, x, bs=re)`. `is_by` is
-    the factor of `s(x, by=g)`. `surface` is the name of the `te(x, z)` that the factor is one column of.
+    the factor or the number of `s(x, by=z)`. `surface` is the name of the `te(x, z)` that the factor is one column of.
     """
 
     name: str
@@ -58,7 +59,7 @@ class FormulaFactor:
     @property
     def is_smooth(self) -> bool:
         """Whether it is a penalised spline."""
-        return bool(self.calls) and self.calls[-1].function in ("s", "te")
+        return bool(self.calls) and self.calls[-1].function in SMOOTH
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def parse(formula: str, where: str, whole: bool = True) -> ParsedFormula:
         if whole:
             check_indicators(parsed.terms, parsed.intercept, where)
             parsed = replace(parsed, terms=tuple(smooth_terms(parsed.terms, where)))
-            surface = next((factor.surface for term in parsed.terms for factor in term.factors if factor.surface), None)
+            centred = (term for term in parsed.terms if not any(factor.is_by for factor in term.factors))
+            surface = next((factor.surface for term in centred for factor in term.factors if factor.surface), None)
             if surface and not parsed.intercept:
                 raise UserError(f"{where}: `{surface}` needs the intercept; take the 0 or - 1 out of the formula")
         return parsed
@@ -310,9 +312,17 @@ def parse_smooth(expression: str, term: str, where: str) -> list[FormulaFactor]:
     factor = replace(parse_factor(ast.unparse(node), term, where), name=name, beside=beside)
     if not by:
         return [factor]
-    if not isinstance(by[0], ast.Name):
-        raise UserError(f"{where}: `{short(term)}`: by is a column, a factor, as in s(distance, by=carrier)")
-    return [factor, FormulaFactor(by[0].id, by[0].id, is_by=True)]
+    return [factor, multiplier_of(by[0], factor.columns, f"{where}: `{short(term)}`")]
+
+
+def multiplier_of(node: ast.expr, columns: Sequence[str], place: str) -> FormulaFactor:
+    """The column `by` of a smooth of these columns. Raises UserError, which begins with `place`, for what is no other column."""
+    if not isinstance(node, ast.Name) or node.id in columns:
+        raise UserError(
+            f"{place}: by is another column: a factor, as in s(distance, by=carrier), or a number that multiplies the curve; "
+            "define others under data.derive"
+        )
+    return FormulaFactor(node.id, node.id, is_by=True)
 
 
 def in_the_plane(node: ast.Call, place: str) -> tuple[str, ...]:
@@ -354,11 +364,13 @@ def parse_tensor_product(expression: str, term: str, where: str) -> list[Formula
         raise not_supported(term, where) from None
     place = f"{where}: `{short(term)}`"
     keywords = {each.arg: each.value for each in node.keywords} if isinstance(node, ast.Call) else {}
+    by = keywords.pop("by", None)
     if not isinstance(node, ast.Call) or len(node.args) < 2 or not set(keywords) <= set(OF_MARGINS):
         raise UserError(
-            f"{place}: te() takes two columns or more, and {', '.join(OF_MARGINS)}, each as one value or as a list with one for "
-            "each column, as in te(hour, distance, k=[5, 8])"
+            f"{place}: te() takes two columns or more, by, and {', '.join(OF_MARGINS)}, each as one value or as a list with one "
+            "for each column, as in te(hour, distance, k=[5, 8])"
         )
+    node.keywords = [keyword for keyword in node.keywords if keyword.arg != "by"]
     name, size = as_in_r(ast.unparse(node)).replace("'", ""), len(node.args)
 
     def in_turn(key: str) -> list[ast.expr]:
@@ -394,51 +406,35 @@ def parse_tensor_product(expression: str, term: str, where: str) -> list[Formula
             f"{place} has {width - 1:,} coefficients, of {MOST_OF_SURFACE:,} at most: k of all columns are multiplied; choose "
             "smaller ones"
         )
-    return factors
+    return factors if by is None else [*factors, multiplier_of(by, names, place)]
 
 
 def smooth_terms(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
-    """The terms, with the factor of each `by` under the name of its own term.
+    """The terms, with the factor of each `by` under the name of its own term. A `by` without one may be a number
+    (kinds.check_smooths).
 
-    Raises UserError for a smooth in a product, for one whose factor has no term, and for a number that is also a term of its own.
+    Raises UserError for a smooth in a product.
     """
     alone = [term.factors[0] for term in terms if len(term.factors) == 1]
-    smooths = [(term, factor) for term in terms for factor in term.factors if factor.is_smooth]
     result = {term.name: term for term in terms}
-    for term, smooth in smooths:
-        others = [
+    for term in terms:
+        smooth = next((factor for factor in term.factors if factor.is_smooth), None)
+        if not smooth:
+            continue
+        own = [
             factor
             for factor in term.factors
-            if factor is not smooth and not (smooth.surface and factor.surface == smooth.surface)
+            if factor is smooth or (smooth.surface and factor.surface == smooth.surface)
         ]
+        others = [factor for factor in term.factors if factor not in own]
         if len(others) > 1 or any(not factor.is_by for factor in others):
             raise UserError(
                 f"{where}: `{term.name}`: a smooth is no factor of a product; for a curve at each level of a factor write "
                 f"s({smooth.column}, by=factor)"
             )
-        same = [
-            (other.name, next(column for column in smooth.columns if column in other.columns))
-            for other in [*alone, *(factor for _, factor in smooths)]
-            if other is not smooth
-            and not (smooth.surface and other.surface == smooth.surface)
-            and not set(other.columns).isdisjoint(smooth.columns)
-            and other.calls[: -1 if other.is_smooth else None] == smooth.calls[:-1]
-        ]
-        if same:
-            raise UserError(
-                f"{where}: `{same[0][0]}` and `{term.name}` are both of `{same[0][1]}`, and a smooth contains the straight "
-                "line; keep one"
-            )
         for by in others:
-            main = next(
-                (other for other in alone if other.column == by.column and not (other.calls or other.is_random)), None
-            )
-            if main is None:
-                raise UserError(
-                    f"{where}: `{term.name}`: the curve of each level of `{by.column}` has the mean 0, so their means differ by "
-                    f"the term `{by.column}`; add it to the formula"
-                )
-            result[term.name] = FormulaTerm((smooth, main))
+            is_main = (other for other in alone if other.column == by.column and not (other.calls or other.is_random))
+            result[term.name] = FormulaTerm((*own, next(is_main, by)))
     return list(result.values())
 
 

@@ -60,6 +60,7 @@ def check_kinds(
     for term in formula.terms:
         with problems.collected():
             check_smooth(f"{where}.formula", settings, term, kinds)
+            check_overlap(f"{where}.formula", term, formula.terms, kinds)
     for key, whole in MULTIPLICITIES.items():
         name = getattr(settings, key)
         with problems.collected():
@@ -165,7 +166,7 @@ def check_codings(
 
 
 def check_smooth(where: str, settings: RowsConfig, term: FormulaTerm, kinds: Mapping[str, Kind | None]) -> None:
-    """Raise UserError for a smooth term in a network, and for a smooth at each level of a number."""
+    """Raise UserError for a smooth term in a network, and for a `by` that the smooth cannot have."""
     if not any(factor.is_smooth or factor.is_random for factor in term.factors):
         return
     if not isinstance(settings, DesignConfig):
@@ -178,12 +179,51 @@ def check_smooth(where: str, settings: RowsConfig, term: FormulaTerm, kinds: Map
                     f"`{factor.column}` is text; write s({factor.column}, bs=re) for random effects of its levels"
                 )
         return
-    for factor in term.factors:
-        if not factor.is_smooth and has_levels([factor], kinds) is False:
+    for by in (factor for factor in term.factors if not factor.is_smooth):
+        refuse_image(where, by.column, kinds)
+        is_factor = has_levels([by], kinds)
+        if is_factor and term.factors[0].surface:
             raise UserError(
-                f"{where}: `{term.name}`: `by` takes a factor, and `{factor.column}` is a number; write the term "
-                f"C({factor.column}) for its levels"
+                f"{where}: `{term.name}`: by of te() is a number that multiplies the surface, and `{by.name}` is a factor; s() "
+                "of two columns has a surface for each level"
             )
+        if is_factor and by.is_by:
+            raise UserError(
+                f"{where}: `{term.name}`: the curve of each level of `{by.column}` has the mean 0, so their means differ by the "
+                f"term `{by.column}`; add it to the formula"
+            )
+
+
+def check_overlap(
+    where: str, term: FormulaTerm, terms: Sequence[FormulaTerm], kinds: Mapping[str, Kind | None]
+) -> None:
+    """Raise UserError for a smooth that contains a straight line of another term."""
+    if not any(factor.is_smooth for factor in term.factors):
+        return
+    for other in (other for other in terms if other is not term):
+        shared = min(lines_of(term, kinds) & lines_of(other, kinds), key=sorted, default=None)
+        if shared:
+            columns = " times ".join(f"`{column}`" for column, _ in sorted(shared))
+            raise UserError(
+                f"{where}: `{other.name}` and `{term.name}` are both of {columns}, and a smooth contains the straight line; keep "
+                "one"
+            )
+
+
+def lines_of(term: FormulaTerm, kinds: Mapping[str, Kind | None]) -> set[frozenset[tuple[str, str]]]:
+    """The straight lines that a term contains: of a column, or of the product of two, each after some functions. A curve that
+    multiplies a number contains the lines of the number and of their product."""
+    smooths = [factor for factor in term.factors if factor.is_smooth]
+    others = [factor for factor in term.factors if not factor.is_smooth]
+    multiplied = frozenset((factor.column, str(factor.calls)) for factor in others)
+    is_of_levels = has_levels(others, kinds)
+    if not smooths:
+        return {multiplied} if len(others) == 1 or is_of_levels is False else set()
+    if others and is_of_levels is None:
+        return set()
+    number: frozenset[tuple[str, str]] = frozenset() if is_of_levels else multiplied
+    of_columns = {frozenset({(column, str(each.calls[:-1]))}) for each in smooths for column in each.columns}
+    return {number | line for line in of_columns} | ({number} if number else set())
 
 
 def check_multiplicity(

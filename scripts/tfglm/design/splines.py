@@ -14,7 +14,10 @@ from tfglm.design import thin_plates
 MOST_KNOTS = 200
 """Inner knots of a spline. Each is a coefficient, and a function to be evaluated for every row."""
 
-SPLINES = ("bs", "ns", "cc", "s", "te")
+SMOOTH = ("s", "te")
+"""The penalised ones."""
+
+SPLINES = ("bs", "ns", "cc", *SMOOTH)
 
 
 def is_whole(value: Any) -> bool:
@@ -294,7 +297,8 @@ def learn_s(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) ->
 
     The space and the penalty are those of mgcv's s(x, bs = "cr"), "ps" and "cc". Its columns have the mean 0, the variance 1 and
     no correlation over the training rows, and their penalty is diagonal (Demmler & Reinsch, Numerische Mathematik 24, 1975). The
-    first column is linear, with penalty 0, unless the smooth is periodic; `penalty` has those of all columns.
+    first column is linear, with penalty 0, unless the smooth is periodic; `penalty` has those of all columns. With the option
+    `by`, a number that multiplies the curve, a constant comes before them.
 
     Raises ValueError for a column with fewer than k distinct values.
     """
@@ -312,10 +316,14 @@ def learn_s(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) ->
     matrix = matrix @ diagonal
     if "sp" in options:
         learnt["sp"] = float(options["sp"])
+    ends = np.array([learnt["low"], learnt["high"]])
+    if basis != "cc":
+        matrix = matrix * np.where((np.stack(splines(np, ends, learnt, 3), axis=1) @ matrix)[1] < 0, -1.0, 1.0)
+    if "by" in options:
+        # B-splines sum to 1.
+        learnt["penalty"], matrix = [0.0, *learnt["penalty"]], np.column_stack([np.ones(len(matrix)), matrix])
     if basis == "cc":
         return {**learnt, "periodic": True, "matrix": matrix.tolist()}
-    ends = np.array([learnt["low"], learnt["high"]])
-    matrix = matrix * np.where((np.stack(splines(np, ends, learnt, 3), axis=1) @ matrix)[1] < 0, -1.0, 1.0)
     return {**learnt, "matrix": matrix.tolist(), **slopes_at_ends(learnt, matrix)}
 
 
@@ -325,6 +333,8 @@ def learn_thin_plates(points: np.ndarray, share: np.ndarray, k: int, options: Ma
     learnt, columns, penalty = thin_plates.basis_of(points, share, k)
     matrix, penalties = diagonalised(columns, np.eye(k)[: points.shape[1] + 1], penalty, share)
     matrix = matrix * np.where((columns[-1] @ matrix) < 0, -1.0, 1.0)
+    if "by" in options:
+        penalties, matrix = [0.0, *penalties], np.column_stack([np.eye(k)[0], matrix])
     learnt = thin_plates.combined(learnt, matrix)
     low, high = points.min(axis=0), points.max(axis=0)
     learnt |= {"low": low.tolist(), "high": high.tolist(), "penalty": penalties}

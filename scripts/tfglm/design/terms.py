@@ -63,7 +63,7 @@ class Smooth:
     The penalty is the sum over smoothing parameters of each times `penalties` [parameters, places] * b^2 / 2, over the
     coefficients at `places`, on the scale of the fit. The coefficient of a straight line has the penalties 0. A smooth has one
     parameter, and a tensor product one for each of its `columns`. `sp` are those that the formula gives, None if the fit is
-    to estimate them.
+    to estimate them. The number `by` multiplies the curve.
     """
 
     term: str
@@ -73,3 +73,4 @@ class Smooth:
     is_random: bool
     sp: tuple[float, ...] | None = None
     columns: tuple[str, ...] = ()
+    by: str = ""

@@ -4,24 +4,24 @@ The columns of s(x) are numbers that depend on x alone, and x has few distinct v
 and C of another, is B' S C over distinct values, where S has the sums of weights by pair of codes: one addition for each row
 instead of one for each row and pair of columns. With B the linear predictor is a look-up (Wood, Li, Shaddick and Augustin, JASA
 112, 2017; Li and Wood, Statistics and Computing 30, 2020). No value is rounded. If a column has no codes, or S would be large,
-products of whole matrices take the place of S. The columns of s(x, by=g) are summed in the same way in each level of g.
+products of whole matrices take the place of S. The columns of s(x, by=g) are summed in the same way in each level of g. Those of
+s(x, by=z) with a number z are the columns of a curve times z, which joins the weights.
 """
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from tfglm.design.design import Design
+from tfglm.design.parametrisation import RAW
+from tfglm.design.splines import SMOOTH
 from tfglm.engine import kernels
 from tfglm.engine.blocks import Signature
 from tfglm.engine.rows import Multiplier, Rows
-
-SMOOTH = ("s", "te")
-"""The functions whose columns make a basis."""
 
 MOST_JOINT = 2**12
 """The largest number of combinations of codes of several columns that get a table."""
@@ -44,7 +44,7 @@ class Basis:
     functions of the codes of the `columns` (name and size); of numbers without codes, or with too many, if there are none.
 
     The columns of s(x, by=g) have coefficients for each of the `groups` of the grouping with this number. Then `places` are those
-    of the first group, and the columns have codes."""
+    of the first group, and the columns have codes. The number `by` multiplies the functions of codes."""
 
     first: int
     multipliers: tuple[Multiplier, ...]
@@ -52,6 +52,7 @@ class Basis:
     columns: tuple[tuple[str, int], ...]
     grouping: int = -1
     groups: int = 1
+    by: Multiplier | None = None
 
     @property
     def width(self) -> int:
@@ -67,28 +68,46 @@ class Basis:
             return BasisColumns(self, numbers=numbers[self.first : self.first + self.width])
         codes, table = rows.tabled(self.columns, self.multipliers)
         group = rows.groups[self.grouping] if self.grouping >= 0 else NONE
+        by = rows.multiplied([self.by], np.empty((1, len(codes))))[0] if self.by else None
         # Codes beyond the largest take no time.
-        return BasisColumns(self, codes=codes, table=table[: int(codes.max(initial=0)) + 1], group=group)
+        return BasisColumns(self, codes=codes, table=table[: int(codes.max(initial=0)) + 1], group=group, by=by)
 
 
 class BasisColumns(NamedTuple):
     """The columns of a basis for some rows: `table` [codes, columns] at `codes` [rows], or `numbers` [columns, rows]. A basis
-    with groups also has the `group` [rows]."""
+    with groups also has the `group` [rows]. The number `by` [rows] multiplies the columns."""
 
     basis: Basis
     codes: np.ndarray = NONE
     table: np.ndarray = NONE
     numbers: np.ndarray = NONE
     group: np.ndarray = NONE
+    by: np.ndarray | None = None
+
+    @property
+    def curve(self) -> "BasisColumns":
+        """The columns without the number that multiplies them."""
+        return self._replace(by=None)
+
+    def times(self, value: np.ndarray) -> np.ndarray:
+        """A value [rows] times the number that multiplies the columns."""
+        return value if self.by is None else value * self.by
 
     def changed(self, function: Callable[[np.ndarray], np.ndarray]) -> "BasisColumns":
-        """The same rows with a function of each number."""
+        """The same rows with a function of each number, such as its size or square."""
+        if self.by is not None:
+            return self.curve.changed(function)._replace(by=function(self.by))
         if not self.basis.columns:
             return self._replace(numbers=function(self.numbers))
         return self._replace(table=function(self.table))
 
     def add_along(self, eta: np.ndarray, coefficients: np.ndarray) -> None:
         """Add the columns times their coefficients to eta [rows]: [columns], or [groups, columns] of a basis with groups."""
+        if self.by is not None:
+            along = np.zeros(len(eta))
+            self.curve.add_along(along, coefficients)
+            eta += self.times(along)
+            return
         if self.basis.grouping >= 0:
             of_codes = np.ascontiguousarray(coefficients @ self.table.T)
             kernels.add_looked_up_pairs(eta, of_codes.reshape(-1), self.group, self.codes, len(self.table))
@@ -101,6 +120,7 @@ class BasisColumns(NamedTuple):
 
     def sums(self, value: np.ndarray) -> np.ndarray:
         """The sums of `value` [rows] times each column, [columns]."""
+        value = self.times(value)
         if not self.basis.columns:
             return self.numbers @ value
         by_code = np.zeros(len(self.table))
@@ -109,7 +129,7 @@ class BasisColumns(NamedTuple):
 
     def sums_by_group(self, value: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
         """The same by group [rows], of which there are `size`, [size, columns]."""
-        sums = np.zeros((size, self.basis.width))
+        sums, value = np.zeros((size, self.basis.width)), self.times(value)
         if not self.basis.columns:
             kernels.add_numbers_by_group(sums, group, self.numbers, value)
         elif size * len(self.table) <= len(value):
@@ -123,6 +143,7 @@ class BasisColumns(NamedTuple):
     def products_by_group(self, other: "BasisColumns", value: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
         """The sums of `value` [rows] times each pair of columns of this and of the other basis, by group [rows], of which there
         are `size`, [size, columns, columns]."""
+        self, other, value = self.curve, other.curve, self.times(other.times(value))
         if self.basis.columns and size * len(self.table) <= MOST_PAIRS * len(value):
             if self.basis is other.basis:
                 by_code = np.zeros((size, len(self.table)))
@@ -136,6 +157,7 @@ class BasisColumns(NamedTuple):
 
     def products(self, other: "BasisColumns", value: np.ndarray) -> np.ndarray:
         """The sums of `value` [rows] times each pair of columns of this and of the other basis, [columns, columns]."""
+        self, other, value = self.curve, other.curve, self.times(other.times(value))
         if self.basis is other.basis and self.basis.columns:
             by_code = np.zeros(len(self.table))
             kernels.add_by_code(by_code, self.codes, value)
@@ -163,6 +185,11 @@ class BasisColumns(NamedTuple):
     def add_form(self, forms: np.ndarray, other: "BasisColumns", matrix: np.ndarray) -> None:
         """Add the bilinear form of this and of the other basis with `matrix` [columns, columns] to forms [rows]: the quadratic
         form of the columns if the basis is the same."""
+        if self.by is not None or other.by is not None:
+            added = np.zeros(len(forms))
+            self.curve.add_form(added, other.curve, matrix)
+            forms += self.times(other.times(added))
+            return
         if self.basis is other.basis and self.basis.columns:
             kernels.add_looked_up(forms, np.einsum("ij,ij->i", self.table @ matrix, self.table), self.codes)
         elif self.basis.columns and other.basis.columns:
@@ -182,6 +209,11 @@ class BasisColumns(NamedTuple):
     def add_form_by_group(self, forms: np.ndarray, other: "BasisColumns", matrices: np.ndarray) -> None:
         """As `add_form`, with a matrix for each group of this basis, [groups, columns, columns]. The other basis has the same
         groups, or none."""
+        if other.by is not None:
+            added = np.zeros(len(forms))
+            self.add_form_by_group(added, other.curve, matrices)
+            forms += other.times(added)
+            return
         if self.basis is other.basis:
             of_codes = np.stack([np.einsum("ij,ij->i", self.table @ each, self.table) for each in matrices])
             kernels.add_looked_up_pairs(forms, of_codes.reshape(-1), self.group, self.codes, len(self.table))
@@ -198,6 +230,11 @@ class BasisColumns(NamedTuple):
     def add_form_with_group(self, forms: np.ndarray, group: np.ndarray, matrix: np.ndarray) -> None:
         """Add to forms [rows] the columns times the row of `matrix` [groups, columns] of each group [rows]. For a basis with
         groups of its own it is [groups, groups of the basis, columns]."""
+        if self.by is not None:
+            added = np.zeros(len(forms))
+            self.curve.add_form_with_group(added, group, matrix)
+            forms += self.times(added)
+            return
         if self.basis.grouping >= 0:
             group, _ = joint_groups((group, self.group), matrix.shape[:2])
             matrix = matrix.reshape(-1, self.basis.width)
@@ -230,17 +267,19 @@ def bases_of(
     if design.equations:
         return []
     users = np.bincount(parts[parts[:, 2] >= 0, 2], minlength=len(multipliers))
+    multiplying = {id(term): design.multiplier_of(term) for term in design.terms}
     terms: dict[tuple[int, tuple[str, ...], int], list[int]] = {}
     excluded = None if eliminated is None else id(design.parts[eliminated].term)
     for part, (_, grouping, which) in zip(design.parts, parts, strict=True):
-        names = tuple(name for name, _ in part.multiplier)
+        by = multiplying[id(part.term)]
+        names = tuple(name for name, _ in part.multiplier if not by or name != by.name)
         is_alone = names and id(part.term) != excluded and users[which] == 1
         if is_alone and all(design.numeric_by_name[name].function in SMOOTH for name in names):
             terms.setdefault((id(part.term), names, int(grouping)), []).append(int(which))
     sizes = {column.column: column.table_size for column in signature.inputs if column.coded}
     start = {int(which): int(place) for place, _, which in parts if which >= 0}
     bases: list[Basis] = []
-    for (_, names, grouping), of_term in terms.items():
+    for (term, names, grouping), of_term in terms.items():
         first, last = of_term[0], of_term[-1] + 1
         if of_term != list(range(first, last)):
             continue
@@ -255,7 +294,14 @@ def bases_of(
                 continue
         places = np.array([start[which] for which in of_term])
         of_columns = tuple((column, sizes[column]) for column in columns) if tabled else ()
-        bases.append(Basis(first, tuple(multipliers[first:last]), places, of_columns, grouping, groups))
+        of_basis, number, of_number = multipliers[first:last], multiplying[term], None
+        if tabled and number:
+            of_number = Multiplier(((number.name, 0),), RAW)
+            of_basis = [
+                replace(each, numbers=tuple(name for name in each.numbers if name[0] != number.name))
+                for each in of_basis
+            ]
+        bases.append(Basis(first, tuple(of_basis), places, of_columns, grouping, groups, of_number))
     return bases
 
 

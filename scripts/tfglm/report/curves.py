@@ -31,6 +31,17 @@ class Curve:
         at = self.points["at"].iloc[0]
         return literal(short(f"{self.term}, {at}" if at else self.term, 36))
 
+    @property
+    def slope_of(self) -> str:
+        """The number whose slope the curve is, '' of an effect against a reference."""
+        return str(self.points["slope_of"].iloc[0]) if "slope_of" in self.points else ""
+
+    def label(self, effect: str, is_ratio: bool) -> str:
+        """The label of the axis of effects."""
+        if not self.slope_of:
+            return effect
+        return literal(f"slope of {self.slope_of}{f' (log {effect})' if is_ratio else ''}")
+
 
 class Surface(Curve):
     """What two numbers do together."""
@@ -40,7 +51,7 @@ def curves_of(effects: pd.DataFrame) -> list[Curve]:
     """Return the curves with estimates besides the point that the others are compared with."""
     if "column_2" in effects:
         effects = effects[effects["column_2"] == ""]
-    by_term = effects.dropna(subset=["effect"]).fillna({"at": ""}).groupby(["term", "at"], sort=False)
+    by_term = effects.dropna(subset=["effect"]).fillna({"at": "", "slope_of": ""}).groupby(["term", "at"], sort=False)
     return [Curve(str(term), points) for (term, _), points in by_term if len(points) > 1]
 
 
@@ -67,15 +78,16 @@ def effects_plot(effects: pd.DataFrame, title: str, effect: str, ratio: str | No
     picture, panels = grid(title, len(curves) + len(surfaces))
     label = ratio.replace("_", " ") if ratio else effect
     for panel, curve in zip(panels, curves, strict=False):
-        draw_curve(panel, panel.axes[0], curve, ratio is not None)
-        panel.axes[0].set_ylabel(label)
+        draw_curve(panel, panel.axes[0], curve, ratio is not None, label)
     for panel, surface in zip(panels[len(curves) :], surfaces, strict=True):
         draw_surface(panel, panel.axes[0], surface, ratio is not None, label)
     picture.write(paths)
 
 
-def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool) -> None:
-    """A curve with its band."""
+def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool, label: str) -> None:
+    """A curve with its band. `label` is of the effects. Slopes have no ratios, as those depend on a unit."""
+    axes.set_ylabel(curve.label(label, is_ratio))
+    is_ratio = is_ratio and not curve.slope_of
     points, limits = curve.points, curve.points[["ci_lower", "ci_upper"]].to_numpy().ravel()
     scale = scale_of(points["effect"].to_numpy(float), limits[np.isfinite(limits)], is_ratio)
     value = points["value"].to_numpy(float)
@@ -84,19 +96,24 @@ def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool) -> None:
     axes.fill_between(value, points["ci_lower"], points["ci_upper"], color=MAIN, alpha=0.2, linewidth=0)
     axes.plot(value, points["effect"], color=MAIN)
     reference = points["reference"].iloc[0]
-    axes.plot(reference, 0.0, "s", color=GREY, markerfacecolor="white", markersize=4)
+    if curve.slope_of:
+        axes.axhline(0.0, color=GREY, linewidth=0.8)
+    else:
+        axes.plot(reference, 0.0, "s", color=GREY, markerfacecolor="white", markersize=4)
     axes.set_xlabel(literal(curve.points["column"].iloc[0]))
     axes.set_title(curve.title)
     every = points.iloc[spread(len(points), POINTED_AT)]
     for (low, high), point in zip(halfway(every["value"].to_numpy(float)), every.to_dict("records"), strict=True):
-        told = f"{curve.points['column'].iloc[0]} {point['value']:,.6g}: {scale.written(point['effect'])}"
-        told += f" against {reference:,.6g}{interval(point, scale)}"
+        effect = f"{scale.written(point['effect'])}"
+        effect = f"slope of {curve.slope_of} {effect}" if curve.slope_of else f"{effect} against {reference:,.6g}"
+        told = f"{curve.points['column'].iloc[0]} {point['value']:,.6g}: {effect}{interval(point, scale)}"
         panel.tip(axes, (low, high), (scale.low, scale.high), told)
 
 
 def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, label: str) -> None:
     """A surface as shades with contour lines, with dots where the interval holds no difference. `label` is of the lines."""
-    points = surface.points
+    points, slope_of = surface.points, surface.slope_of
+    label, is_ratio = surface.label(label, is_ratio), is_ratio and not slope_of
     effect = points["effect"].to_numpy(float)
     scale = scale_of(effect, np.zeros(0), is_ratio)
     first, second = (np.unique(points[name].to_numpy(float)) for name in ("value", "value_2"))
@@ -119,15 +136,16 @@ def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, lab
         if unsure.any():
             dots = axes.contourf(first, second, unsure, [0.5, 1.5], colors="none", hatches=["..."])
             dots.set(edgecolor="#8a8a8a", linewidth=0)
-            dotted = "\ndotted: no clear difference; blank: far from rows"
-            remark = dotted if remark else "\ndotted: the interval holds no difference"
+            nothing_clear = f"no clear {'slope' if slope_of else 'difference'}"
+            remark = f"\ndotted: {nothing_clear}{'; blank: far from rows' if remark else ''}"
     references = points["reference"].iloc[0], points["reference_2"].iloc[0]
-    axes.plot(*references, "s", color=GREY, markerfacecolor="white", markersize=4)
+    if not slope_of:
+        axes.plot(*references, "s", color=GREY, markerfacecolor="white", markersize=4)
     names = [str(points[name].iloc[0]) for name in ("column", "column_2")]
     axes.set(xlim=(first[0], first[-1]), ylim=(second[0], second[-1]))
     axes.set_xlabel(literal(names[0]) + remark)
     axes.set_ylabel(literal(names[1]))
-    axes.set_title(surface.title)
+    axes.set_title(f"{label}: {surface.title}" if slope_of else surface.title)
     by_place = points.set_index(["value", "value_2"])
     across, along = (values[spread(len(values), POINTED_AT_ALONG)] for values in (first, second))
     for (left, right), x in zip(halfway(across), across.tolist(), strict=True):
@@ -136,7 +154,8 @@ def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, lab
                 continue
             row = by_place.loc[(x, y)]
             told = f"{names[0]} {x:,.6g}, {names[1]} {y:,.6g}: {label} {scale.written(row['effect'])}"
-            told += f" against {references[0]:,.6g}, {references[1]:,.6g}{interval(row, scale)}"
+            told += "" if slope_of else f" against {references[0]:,.6g}, {references[1]:,.6g}"
+            told += interval(row, scale)
             panel.tip(axes, (left, right), (low, high), told)
 
 

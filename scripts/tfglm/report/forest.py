@@ -191,8 +191,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
             if isinstance(item, Surface):
                 draw_surface(panel, axes, item, scale.ratio, effect)
                 continue
-            draw_curve(panel, axes, item, scale.ratio)
-            axes.set_ylabel(effect)
+            draw_curve(panel, axes, item, scale.ratio, effect)
 
 
 def draw_rows(axes: Axes, rows: Sequence[tuple[PictureRow, float]], scale: Scale) -> None:

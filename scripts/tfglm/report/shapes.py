@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tfglm.families import family_of_fit
 from tfglm.report.class_effects import compares_classes
-from tfglm.report.curves import curves_of, surfaces_of
+from tfglm.report.curves import Curve, curves_of, surfaces_of
 from tfglm.report.words import Words
 from tfglm.results.compare import response_of
 
-TEXTS = ("term", "column", "at", "column_2")
+TEXTS = ("term", "column", "at", "slope_of", "column_2")
 """The columns of `results.effects` that are text."""
 
 MOST_TURNS = 4
@@ -82,6 +83,7 @@ def shapes_of(fit: Mapping[str, Any], effects: pd.DataFrame, words: Words) -> li
 def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> list[str]:
     """A sentence for each curve with intervals: `hour: the odds of late rise until 19, then fall.` A sentence for a surface says
     where it differs most clearly: `hour and wind: the odds of late are most clearly raised at 19 and 12, compared with 11 and 4.`
+    A curve that multiplies wind is told as `hour: the slope of wind falls; it is above 0 until 9, and below 0 from 14.`
 
     Parameters
     ----------
@@ -92,30 +94,63 @@ def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words:
     words
         Labels and units of columns.
     """
+
+    def what_changes(curve: Curve) -> tuple[str, bool]:
+        """The subject of a curve, and whether it is a plural."""
+        return (f"the slope of {words.column(curve.slope_of)}", False) if curve.slope_of else (subject, is_plural)
+
     sentences = []
     for curve in curves_of(effects):
         points = curve.points.sort_values("value")
         if points["ci_lower"].isna().any():
             continue
         column, at = points["column"].iloc[0], points["at"].iloc[0]
+        what, is_many = what_changes(curve)
         unit = f" {words.units[column]}" if column in words.units else ""
         parts, last = rises(points), float(points["value"].iloc[-1])
         said = [
-            f"{verb(part.is_up, is_plural)}{'' if part.until == last else f' until {part.until:,.4g}{unit}'}"
+            f"{verb(part.is_up, is_many)}{'' if part.until == last else f' until {part.until:,.4g}{unit}'}"
             for part in parts[:MOST_TURNS]
         ]
-        told = f"{subject} {', then '.join(said)}" if parts else f"no clear change of {subject}"
+        told = f"{what} {', then '.join(said)}" if parts else f"no clear change of {what}"
         if len(parts) > MOST_TURNS:
-            told += ", and turn again" if is_plural else ", and turns again"
+            told += ", and turn again" if is_many else ", and turns again"
+        told += f"; {sign_in_words(points, unit)}" if curve.slope_of else ""
         sentences.append(f"{words.column(column)}{f' ({at})' if at else ''}: {told}.")
     for surface in surfaces_of(effects):
         if surface.points["ci_lower"].notna().all():
-            sentences.append(surface_in_words(surface.points, subject, is_plural, words))
+            sentences.append(surface_in_words(surface.points, *what_changes(surface), words))
     return sentences
 
 
+def sign_in_words(points: pd.DataFrame, unit: str) -> str:
+    """Where a slope is clearly not 0, with a `unit` after each value.
+
+    Examples
+    --------
+    >>> curve = pd.DataFrame({"value": [0.0, 1.0, 2.0, 3.0], "ci_lower": [1, 1, -1, -3], "ci_upper": [2, 2, 1, -1]})
+    >>> sign_in_words(curve, " h")
+    'it is clearly above 0 until 1 h, and below 0 from 3 h'
+    """
+    signs = np.where(points["ci_lower"] > 0, 1, np.where(points["ci_upper"] < 0, -1, 0))
+    values, said = points["value"].to_numpy(float), []
+    starts = np.flatnonzero(np.diff(signs, prepend=2))
+    for first, last in zip(starts, [*starts[1:] - 1, len(signs) - 1], strict=True):
+        begins = f" from {values[first]:,.4g}{unit}" if first else ""
+        ends = f" {'to' if first else 'until'} {values[last]:,.4g}{unit}" if last < len(signs) - 1 else ""
+        if signs[first]:
+            said.append(
+                f"{'above' if signs[first] > 0 else 'below'} 0{begins}{ends}" + " everywhere" * (not begins + ends)
+            )
+    more = ", and at other values" if len(said) > MOST_TURNS else ""
+    return (
+        f"it is clearly {', and '.join(said[:MOST_TURNS])}{more}" if said else "nowhere is it clearly above or below 0"
+    )
+
+
 def surface_in_words(points: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> str:
-    """Where a surface is high and low: the points that differ most clearly from the values nearest the means."""
+    """Where a surface is high and low: the points that differ most clearly from the values nearest the means; of a slope, from
+    0."""
     names = [str(points[name].iloc[0]) for name in ("column", "column_2")]
     units = [f" {words.units[name]}" if name in words.units else "" for name in names]
 
@@ -124,13 +159,17 @@ def surface_in_words(points: pd.DataFrame, subject: str, is_plural: bool, words:
         return " and ".join(f"{value:,.4g}{unit}" for value, unit in values)
 
     high, low = points.loc[points["ci_lower"].idxmax()], points.loc[points["ci_upper"].idxmin()]
-    said = [f"most clearly raised at {place(high)}"] * bool(high["ci_lower"] > 0)
-    said += [f"most clearly lowered at {place(low)}"] * bool(low["ci_upper"] < 0)
-    middle = place(pd.Series({"value": points["reference"].iloc[0], "value_2": points["reference_2"].iloc[0]}))
-    told = f"{subject} {'are' if is_plural else 'is'} {', and '.join(said)}, compared with {middle}"
+    middle = pd.Series({"value": points["reference"].iloc[0], "value_2": points["reference_2"].iloc[0]})
+    is_slope = middle.isna().all()
+    raised, lowered = ("above 0", "below 0") if is_slope else ("raised", "lowered")
+    said = [f"most clearly {raised} at {place(high)}"] * bool(high["ci_lower"] > 0)
+    said += [f"most clearly {lowered} at {place(low)}"] * bool(low["ci_upper"] < 0)
+    told = f"{subject} {'are' if is_plural else 'is'} {', and '.join(said)}"
+    told += "" if is_slope else f", compared with {place(middle)}"
     at = points["at"].iloc[0]
     columns = f"{words.column(names[0])} and {words.column(names[1])}{f' ({at})' if at else ''}"
-    return f"{columns}: {told if said else f'no clear change of {subject}'}."
+    unclear = subject.removeprefix("the ") if is_slope else f"change of {subject}"
+    return f"{columns}: {told if said else f'no clear {unclear}'}."
 
 
 def verb(is_up: bool, is_plural: bool) -> str:

@@ -1,6 +1,7 @@
 """The effect of a number on the linear predictor as a curve, if the formula has a function of it; of two numbers of a smooth as
 a surface."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
@@ -51,11 +52,13 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
     (where the others are held, '' if none multiplies it), value, reference, effect, std_error (posterior_sd of a penalised
     fit), ci_lower, ci_upper. What is not estimable is missing. If the formula has smooths of several numbers, each two of these
     have a row for each pair of values, with the second number in column_2, value_2 and reference_2; is_far is 1 for a pair
-    that is far from all training rows, else 0.
+    that is far from all training rows, else 0. If a number multiplies a curve or surface, as in `s(x, by=z)`, the effect is
+    the slope of that number, which slope_of names, and there is no reference.
     """
     design = estimated.design
     error_name = "posterior_sd" if design.penalised else "std_error"
     names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
+    names += ["slope_of"] if any(map(design.multiplier_of, design.terms)) else []
     names += ["column_2", "value_2", "reference_2", "is_far"] if any(map(design.is_surface, design.terms)) else []
     tables = [pd.DataFrame(columns=names)]
     for at_levels, factors in curved(estimated):
@@ -63,14 +66,17 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
         column = dictionary.columns[name]
         values = grid(column)
         reference = values[np.argmin(np.abs(values - column.mean))]
-        rows = np.sum([differences(at_levels, factor, values, reference) for factor in factors], axis=0)
+        multiplied = [*factors, *multiplied_curves(design, name)]
+        rows = np.sum([differences(at_levels, factor, values, reference) for factor in multiplied], axis=0)
         columns = {"value": values, "reference": reference} | compared(estimated, rows, error_name, confidence)
-        at = dict.fromkeys(where for factor in factors for where in held(at_levels, factor))
+        at = dict.fromkeys(where for factor in multiplied for where in held(at_levels, factor))
         texts = {"term": " + ".join(factor.name for factor in factors), "column": name, "at": "; ".join(at)}
         tables.append(pd.DataFrame(columns).assign(**texts).reindex(columns=names))
-    tables += [table[names] for table in surfaces(estimated, dictionary, error_name, confidence)]
+    tables += [table.reindex(columns=names) for table in slopes(estimated, dictionary, error_name, confidence)]
+    tables += [table.reindex(columns=names) for table in surfaces(estimated, dictionary, error_name, confidence)]
     table = pd.concat(tables[1:] or tables, ignore_index=True)
-    return table.fillna({"column_2": "", "is_far": 0}) if "column_2" in names else table
+    absent = {"slope_of": "", "column_2": "", "is_far": 0}
+    return table.fillna({name: value for name, value in absent.items() if name in names})
 
 
 def compared(estimated: Estimates, rows: np.ndarray, error_name: str, confidence: float) -> dict[str, np.ndarray]:
@@ -91,6 +97,20 @@ def compared(estimated: Estimates, rows: np.ndarray, error_name: str, confidence
     return {"effect": effect, error_name: error, "ci_lower": lower, "ci_upper": upper}
 
 
+def slopes(estimated: Estimates, dictionary: Dictionary, error_name: str, confidence: float) -> Iterator[pd.DataFrame]:
+    """Yield a table for each number that multiplies a curve: its slope at each value of the curve's column."""
+    design = estimated.design
+    for term in design.terms:
+        number = design.multiplier_of(term)
+        if number and not design.is_surface(term):
+            (column,) = (design.numeric_by_name[name].column for name in term.numeric if name != number.name)
+            values = grid(dictionary.columns[column])
+            table = pd.DataFrame({"value": values, "reference": np.nan})
+            rows = at_points(design, term, {column: values})
+            columns = compared(estimated, rows, error_name, confidence)
+            yield table.assign(**columns, term=term.name, column=column, at="", slope_of=number.column)
+
+
 def surfaces(
     estimated: Estimates, dictionary: Dictionary, error_name: str, confidence: float
 ) -> Iterator[pd.DataFrame]:
@@ -98,13 +118,13 @@ def surfaces(
     numbers at the value nearest their mean."""
     design = estimated.design
     for term in filter(design.is_surface, design.terms):
-        columns = {
-            name: dictionary.columns[name] for each in term.numeric for name in design.numeric_by_name[each].columns
-        }
+        number = design.multiplier_of(term)
+        factors = [design.numeric_by_name[name] for name in term.numeric if not number or name != number.name]
+        columns = {name: dictionary.columns[name] for factor in factors for name in factor.columns}
         seen = {
             column: np.array(values)
-            for each in map(design.numeric_by_name.__getitem__, term.numeric)
-            for column, values in zip(each.columns, each.learnt[-1]["seen"], strict=True)
+            for factor in factors
+            for column, values in zip(factor.columns, factor.learnt[-1]["seen"], strict=True)
         }
         by = design.categorical_by_name[term.categorical[0]] if term.categorical else None
         values = {name: grid(column, POINTS_OF_SURFACE) for name, column in columns.items()}
@@ -114,15 +134,18 @@ def surfaces(
             crossed = [each.ravel() for each in np.meshgrid(values[first], values[second], indexing="ij")]
             points = {name: np.full(len(crossed[0]) + 1, reference) for name, reference in references.items()}
             points[first][:-1], points[second][:-1] = crossed
-            rows = on_surface(design, term, points, level)
+            rows = at_points(design, term, points, level)
+            rows = rows[:-1] if number else rows[:-1] - rows[-1]
             table = pd.DataFrame(compared(estimated, rows, error_name, confidence))
             for name, place in ((first, ""), (second, "_2")):
-                told = {"column": name, "value": points[name][:-1], "reference": references[name]}
+                reference = np.nan if number else references[name]
+                told = {"column": name, "value": points[name][:-1], "reference": reference}
                 table = table.assign(**{f"{key}{place}": value for key, value in told.items()})
             others = [f"{by.name} {by.levels[level]}"] if by else []
             others += [f"{name} {references[name]:g}" for name in columns if name not in (first, second)]
             far = is_far(crossed, [seen[first], seen[second]])
-            yield table.assign(term=term.name, at="; ".join(others), is_far=far.astype(int))
+            slope_of = number.column if number else ""
+            yield table.assign(term=term.name, at="; ".join(others), is_far=far.astype(int), slope_of=slope_of)
 
 
 def is_far(points: Sequence[np.ndarray], seen: Sequence[np.ndarray]) -> np.ndarray:
@@ -132,18 +155,21 @@ def is_far(points: Sequence[np.ndarray], seen: Sequence[np.ndarray]) -> np.ndarr
     return np.min(squares, axis=1) > TOO_FAR**2
 
 
-def on_surface(design: Design, term: Term, points: Mapping[str, np.ndarray], level: int = 0) -> np.ndarray:
-    """Rows of the design matrix in a smooth of several columns at points less that at the last point, [points - 1, p]. `points`
-    are given by column. If each level of a factor has a smooth, `level` is the number of one."""
-    numbers = {}
+def at_points(design: Design, term: Term, points: Mapping[str, np.ndarray], level: int = 0) -> np.ndarray:
+    """Rows of the design matrix in a curve or surface at points, [points, p], which are given by column; those of the slope of a
+    number that multiplies it. If each level of a factor has a smooth, `level` is the number of one."""
+    number = design.multiplier_of(term)
+    numbers: dict[str, list] = {}
     for name in term.numeric:
         factor = design.numeric_by_name[name]
+        if factor is number:
+            numbers[name] = [1 / number.scale[0]]
+            continue
         x = tuple(points[column] for column in factor.columns)
         numbers[name] = transforms.apply(np, factor.learnt, x if len(x) > 1 else x[0])
-    rows = np.zeros((len(next(iter(points.values()))) - 1, design.size))
+    rows = np.zeros((len(next(iter(points.values()))), design.size))
     for part in (part for part in design.parts if part.term is term):
-        multiplied = np.prod([numbers[name][position] for name, position in part.multiplier], axis=0)
-        rows[:, part.where.start + level] = multiplied[:-1] - multiplied[-1]
+        rows[:, part.where.start + level] = math.prod(numbers[name][position] for name, position in part.multiplier)
     return rows
 
 
@@ -171,6 +197,18 @@ def by_column(design: Design) -> dict[str, list[Numeric]]:
             factor = design.numeric_by_name[term.numeric[0]]
             factors.setdefault(factor.column, []).append(factor)
     return factors
+
+
+def multiplied_curves(design: Design, column: str) -> list[Numeric]:
+    """Return the curves of a column that numbers multiply."""
+    return [
+        factor
+        for term in design.terms
+        for factor in map(design.numeric_by_name.__getitem__, term.numeric)
+        if design.multiplier_of(term) not in (None, factor)
+        and factor.columns == (column,)
+        and not design.is_surface(term)
+    ]
 
 
 def grid(column: Column, points: int = POINTS) -> np.ndarray:

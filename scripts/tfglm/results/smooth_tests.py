@@ -85,7 +85,8 @@ def in_words(smooth: Mapping) -> str:
         return f"random effects: standard deviation {numbers}, {note}"
     if smooth["is_random"]:
         return "random effects: their variance is estimated as 0"
-    flat = "a plane" if smooth["edf"] > 1.5 else "a straight line" if smooth["edf"] > 0.5 else "constant"
+    above_constant = smooth["edf"] - ("by" in smooth)
+    flat = "a plane" if above_constant > 1.5 else "a straight line" if above_constant > 0.5 else "constant"
     shape = f", {flat}" if infinite else ""
     if "margins" in smooth and infinite:
         shape = f", straight along {' and '.join(each['column'] for each in infinite)}"

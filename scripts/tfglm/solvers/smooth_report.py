@@ -110,6 +110,8 @@ def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means:
         "coefficients": len(places),
         "edf": float(np.sum(1 - objective.ridge[places] * inverse[places])),
     }
+    if smooth.by:
+        entry["by"] = smooth.by
     if smooth.is_random or np.all(objective.ridge[places] > 0):
         is_tested = objective.design.std_errors in OF_POSTERIOR
         return entry | (tested_as_random(solution, smooth, places) if is_tested else {})
