@@ -273,6 +273,10 @@ def headline(name):
     return f"{text}; on {metrics['rows']:,} rows kept back {', '.join(quality) or 'see metrics.html'}"
 
 
+# Bytes of unused shards below which nobody wants to hear of them.
+WORTH_TIDYING = 100_000_000
+
+
 onsuccess:
     end_at_once()
     # If the run made the first page, everything on it is from this config.
@@ -284,12 +288,11 @@ onsuccess:
         beside = "".join(f", {path}" for path in asked if Path(path).exists())
         print(f"The results are in {RESULTS}/models/{beside}; {RESULTS}/data/rows.json accounts for every row.")
     scored = any(job.rule.name == "score" for job in workflow.dag.jobs)
+    unused = (file for folder in unused_shards() for file in folder.rglob("*") if file.is_file())
     # Each file to score leaves shards, and who scores many files need not hear it each time.
-    if (unused := unused_shards()) and not scored:
-        size = sum(file.stat().st_size for folder in unused for file in folder.rglob("*") if file.is_file())
-        told = f"{size / 1e6:,.1f}" if size >= 1e5 else "less than 0.1"
+    if not scored and (size := sum(file.stat().st_size for file in unused)) >= WORTH_TIDYING:
         print(
-            f"There are {told} MB of shards that this config does not use, from another config or an earlier"
+            f"There are {size / 1e6:,.0f} MB of shards that this config does not use, from another config or an earlier"
             f" version of this one: `{command_to_tidy()}` deletes them."
         )
     if scored:
