@@ -256,8 +256,15 @@ def test_what_a_function_may_not_return_is_refused_by_name(design, body, tmp_pat
         ),
     ],
 )
-def test_errors_of_the_file_are_the_users_own(design, code, message):
+def test_errors_of_the_file_are_the_users_own_and_come_alone(design, code, message, recwarn):
     with pytest.raises(UserError, match=rf"(?s)^networks.m.model: .*{message}"):
+        built(design, code)
+    assert not [warning for warning in recwarn if warning.category is UserWarning]
+
+
+def test_a_warning_of_a_function_that_works_is_shown(design):
+    code = HEAD.replace("import numpy", "import warnings") + f"warnings.warn('few units')\n    return {DENSE}"
+    with pytest.warns(UserWarning, match="few units"):
         built(design, code)
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,6 +86,16 @@ def shown(label: str, file: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise UserError(f"{label}: {_in_words(error, file)}") from error
+
+
+@contextmanager
+def warnings_held_back() -> Iterator[None]:
+    """Show the warnings of the user's code when it has ended. After an error they are left out: Keras warns of the error itself
+    before it raises it."""
+    with warnings.catch_warnings(record=True) as held:
+        yield
+    for warning in held:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def _in_words(error: BaseException, file: str) -> str:

@@ -22,16 +22,17 @@ def deep_part(inputs: NamedInputs, settings: LayersConfig, seed: int, where: str
     """
     place = str(settings.model)
     build, file = code.function(settings, "model", place, where), place.rpartition(":")[0]
-    keras.utils.set_random_seed(seed % LARGEST_SEED)
-    try:
-        result = build(inputs, settings.model_copy(deep=True).settings)
-    finally:
-        # Otherwise the order of rows would depend on it too, and a seed of 0 is an error in the graph that orders them.
-        tf.random.set_seed(None)
     refused = f"{where}.model: `{place}` returns"
-    if isinstance(result, keras.Model):
-        with code.shown(f"{where}.model", file):
-            result = _called(result, inputs, refused)
+    with code.warnings_held_back():
+        keras.utils.set_random_seed(seed % LARGEST_SEED)
+        try:
+            result = build(inputs, settings.model_copy(deep=True).settings)
+        finally:
+            # Otherwise the order of rows would depend on it too, and a seed of 0 is an error in the graph that orders them.
+            tf.random.set_seed(None)
+        if isinstance(result, keras.Model):
+            with code.shown(f"{where}.model", file):
+                result = _called(result, inputs, refused)
     if isinstance(result, list | tuple | dict):
         raise UserError(f"{refused} {len(result)} outputs; return one tensor [rows, {inputs.outputs}]")
     if not isinstance(result, keras.KerasTensor):
