@@ -15,7 +15,9 @@ from tfglm.report import sentences
 from tfglm.report.words import NO_WORDS
 from tfglm.results import coefficients
 from tfglm.results.geometric import logarithm_of
+from tfglm.results.margins import average_rows
 from tfglm.results.predict import predictions
+from tfglm.results.scenario_table import scenario_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXPECTED = json.loads((GOLDEN / "responses.json").read_text())
@@ -59,6 +61,36 @@ def test_means_of_a_logarithm_are_geometric_means(frame, tmp_path, formula):
     means = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95).means
     shown = means[["geometric_mean", "geometric_ci_lower", "geometric_ci_upper"]]
     assert shown.to_numpy(float) == pytest.approx(np.array(EXPECTED[formula]["means"]), rel=1e-9)
+
+
+def test_scenarios_of_a_logarithm_are_geometric_means_and_ratios(frame, tmp_path):
+    """Against least squares of the logarithm by NumPy."""
+    file, design, fitted, _ = fit_formula(frame, "log10(amount) ~ hour * carrier", tmp_path)
+    scenarios = {"early": {"hour": "6"}, "late": {"hour": "18"}}
+    averaged = average_rows(design, fitted, [file], margins_at=scenarios)
+    halves = {
+        "half": {"early": 0.5, "late": 0.5},
+        "later": {"late": 1.0, "early": -1.0},
+        "sum": {"early": 1.0, "late": 1.0},
+    }
+    table = scenario_table(design, fitted, averaged, {}, fitted.summary["df_residual"], 0.95, halves)
+    table = table.set_index(["at", "against", "term", "level"])
+    carriers = pd.get_dummies(frame["carrier"], dtype=float).to_numpy()
+    x = np.column_stack([carriers, carriers * frame[["hour"]].to_numpy()])
+    b = np.linalg.lstsq(x, np.log10(frame["amount"]), rcond=None)[0]
+    early, late = (np.mean(np.column_stack([carriers, carriers * hour]) @ b) for hour in (6, 18))
+    means, ratios = table["geometric_mean"], table["ratio"]
+    assert means["early", "", "", ""] == pytest.approx(10**early, rel=1e-9)
+    assert means["half", "", "", ""] == pytest.approx(10 ** ((early + late) / 2), rel=1e-9)
+    assert ratios["later", "", "", ""] == pytest.approx(10 ** (late - early), rel=1e-9)
+    assert means.notna().sum() == 3 and np.isnan(ratios["early", "", "", ""]) and np.isnan(ratios["sum", "", "", ""])
+    interval = table.loc[("later", "", "", ""), ["ci_lower", "ci_upper"]].to_numpy(float)
+    shown = table.loc[("later", "", "", ""), ["ratio_ci_lower", "ratio_ci_upper"]].to_numpy(float)
+    assert shown == pytest.approx(10**interval, rel=1e-9)
+    of_carriers = table[table.index.get_level_values("term") == "carrier"]
+    assert of_carriers["ratio"].to_numpy(float) == pytest.approx(
+        10 ** of_carriers["estimate"].to_numpy(float), rel=1e-9
+    )
 
 
 def test_predictions_of_a_logarithm_have_geometric_means(frame, tmp_path):

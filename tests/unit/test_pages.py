@@ -91,6 +91,8 @@ MODEL |= {
     "errors": HOSTILE,
     "convergence": HOSTILE,
     "without_estimate": [HOSTILE],
+    "scale": HOSTILE,
+    "pairs": list(pairs_of(PAIRS, "odds ratio", 1.0, "y", NO_WORDS)),
 }
 
 NETWORK = SHOWN | {

@@ -5,6 +5,7 @@ import pandas as pd
 
 from tfglm.report.scenarios import scenarios_of
 from tfglm.report.words import Words
+from tfglm.results.geometric import RATIOS, RETRANSFORMED
 
 WANTED = {"early": {"hour": "8"}, "late": {"hour": "18", "carrier": "UA"}}
 WORDS = Words({"carrier": {"UA": "United"}, "size": {"1": "small"}}, {}, {}, {"hour": "hour of departure"})
@@ -51,3 +52,19 @@ def test_classes_have_their_share_and_one_scenario_has_no_difference():
     rows = table(**{"class": "1"}).iloc[:1]
     told = scenarios_of(rows, {"early": {"hour": "8"}}, 1000, "size", False, WORDS)
     assert told.differences is None and told.effects is None and told.means.classes == ["small"]
+
+
+def test_means_of_a_logarithm_are_geometric_and_their_differences_ratios():
+    rows = table().iloc[[0, 1, 2, 3]]
+    is_mean = rows["against"].eq("") & rows["term"].eq("")
+    powers = {name: np.exp(rows[name]) for name in ("estimate", "ci_lower", "ci_upper")}
+    for names, shown in ((RETRANSFORMED, is_mean), (RATIOS, ~is_mean)):
+        rows = rows.assign(
+            **{name: power.where(shown) for name, power in zip(names.values(), powers.values(), strict=True)}
+        )
+    told = scenarios_of(rows, WANTED, 1000, "log_price", False, WORDS)
+    assert told.means.measure == "geometric mean" and told.means.rows[0].mean == f"{np.exp(0.25):.3f}"
+    assert told.differences is not None and told.effects is not None
+    assert told.differences.columns[:2].tolist() == ["where", "ratio of geometric means"]
+    assert told.differences.iloc[0].tolist() == ["late vs early", "1.105", "1.062", "1.150", "< 0.0001"]
+    assert told.effects.iloc[0].tolist()[:3] == ["carrier: United vs AA", "early", "1.051"]

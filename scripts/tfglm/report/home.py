@@ -174,6 +174,9 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         "confidence": settings.confidence,
         "errors": errors(fit),
         "convergence": convergence(fit),
+        "scale": f" Means of {response} are shown as geometric means of {logarithm.quantity}, and their differences as ratios."
+        if logarithm
+        else "",
         "tests": tests,
         "parallel": parallel_slopes(fit, about.words),
         "notes": notes,

@@ -1,4 +1,5 @@
-"""Scenarios on the first page: their means, and the differences and effects in them as tables."""
+"""Scenarios on the first page: their means, and the differences and effects in them as tables. Of a logarithm they are geometric
+means and ratios of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ import pandas as pd
 from tfglm.report.drawn_means import DrawnMeans, means_of_factor, shares_of_factor
 from tfglm.report.pages import p_value
 from tfglm.report.words import Words, decimals_of, fixed, plain
+from tfglm.results.geometric import RATIOS
 
 SCENARIO = "scenario"
 
@@ -68,14 +70,19 @@ def scenarios_of(
 
 
 def shown(rows: pd.DataFrame, measure: str, response: str, is_share: bool, words: Words) -> pd.DataFrame | None:
-    """Rows of margins_at.csv as a page has them; shares in percentage points."""
+    """Rows of margins_at.csv as a page has them: shares in percentage points, and of a logarithm ratios."""
     if rows.empty:
         return None
+    named, against = f"{measure}, percentage points" if is_share else measure, "less"
+    if RATIOS["estimate"] in rows:
+        rows = rows.assign(**{name: rows[ratio] for name, ratio in RATIOS.items()})
+        rows = rows.assign(std_error=rows["std_error"] * rows["estimate"])
+        named, against = "ratio of geometric means", "vs"
     factor = 100.0 if is_share else 1.0
     columns: dict[str, list[str]] = {}
     if measure == "effect":
         columns["effect of"] = [effect_of(row.term, row.level, row.reference, words) for row in rows.itertuples()]
-    columns["where"] = [f"{row.at} less {row.against}" if row.against else row.at for row in rows.itertuples()]
+    columns["where"] = [f"{row.at} {against} {row.against}" if row.against else row.at for row in rows.itertuples()]
     if "class" in rows:
         columns["class"] = [words.level(response, label) for label in rows["class"]]
     decimals = decimals_of(factor * rows["std_error"]) if rows["std_error"].notna().any() else 3
@@ -83,7 +90,6 @@ def shown(rows: pd.DataFrame, measure: str, response: str, is_share: bool, words
     def written(name: str) -> list[str]:
         return [fixed(factor * value, decimals) for value in rows[name]]
 
-    named = f"{measure}, percentage points" if is_share else measure
     columns |= {named: written("estimate"), "from": written("ci_lower"), "to": written("ci_upper")}
     columns["p"] = [p_value(value) for value in rows["p_value"]]
     if rows["status"].any():

@@ -1,4 +1,4 @@
-"""Means of the logarithm of a quantity as geometric means of the quantity itself."""
+"""Means of the logarithm of a quantity as geometric means of the quantity itself, and their differences as ratios."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +10,9 @@ from tfglm.families import family_of
 
 RETRANSFORMED = {"mean": "geometric_mean", "ci_lower": "geometric_ci_lower", "ci_upper": "geometric_ci_upper"}
 """Columns of means and predictions of a logarithm, each with its power of the base beside it."""
+
+RATIOS = {"estimate": "ratio", "ci_lower": "ratio_ci_lower", "ci_upper": "ratio_ci_upper"}
+"""Columns of differences of such means, each with the ratio of geometric means beside it."""
 
 
 def logarithm_of(formula: str, family: str, link: str | None) -> Logarithm | None:
@@ -24,12 +27,14 @@ def with_geometric_means(columns: Mapping[str, Any], logarithm: Logarithm | None
     A power of the base of a mean of logarithms is a geometric mean, and as the power is monotone, one of an interval is an
     interval of it. It is no arithmetic mean, which is larger.
     """
-    if logarithm is None:
-        return dict(columns)
+    return {**columns, **(powers(columns, logarithm, RETRANSFORMED) if logarithm else {})}
+
+
+def powers(columns: Mapping[Any, Any], logarithm: Logarithm, names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Return the powers of the base of the columns that are there, by their own `names`."""
     with np.errstate(over="ignore"):
-        powers = {
+        return {
             power: np.exp(logarithm.rate * np.asarray(columns[name], float))
-            for name, power in RETRANSFORMED.items()
+            for name, power in names.items()
             if name in columns
         }
-    return {**columns, **powers}

@@ -6,9 +6,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from tfglm.config.responses import Logarithm
 from tfglm.design.design import Design
 from tfglm.errors import UserError
 from tfglm.results.estimates import choose_references
+from tfglm.results.geometric import RATIOS, RETRANSFORMED, logarithm_of, powers
 from tfglm.results.marginal_tables import (
     EMPTY_COMBINATION,
     NO_MEAN,
@@ -60,6 +62,8 @@ def scenario_table(
     Columns: class (of a regression of classes), at (a scenario or a contrast), against (the scenario that is subtracted), term
     ('' for the mean response), level, reference, estimate, std_error, df, statistic, p_value (not of a mean, which is no effect),
     ci_lower, ci_upper, status. A difference of effects is a second difference: how much an effect depends on the scenario.
+    If the response is a logarithm, also the columns of `geometric.RETRANSFORMED` for means and of `geometric.RATIOS` for
+    differences and effects.
     """
     if not averaged.scenarios:
         raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")
@@ -92,7 +96,27 @@ def scenario_table(
         if design.equations:
             table.insert(0, "class", label)
         tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+    table = pd.concat(tables, ignore_index=True)
+    of_means = [0.0 if row.term else sum(weights[row.at, row.against].values()) for row in table.itertuples()]
+    logarithm = logarithm_of(design.formula, design.family, design.link)
+    return with_geometric_means_and_ratios(table, logarithm, np.array(of_means))
+
+
+def with_geometric_means_and_ratios(
+    table: pd.DataFrame, logarithm: Logarithm | None, weights: np.ndarray
+) -> pd.DataFrame:
+    """Return a table of combinations of means with geometric means or ratios of them beside the estimates.
+
+    `weights` [rows] are the sums of the weights of means: 1 of a mean, 0 of a difference. Others are neither, and stay empty.
+    """
+    if logarithm is None:
+        return table
+    of_means = dict(zip(RATIOS, RETRANSFORMED.values(), strict=True))
+    for weight, names in ((1.0, of_means), (0.0, RATIOS)):
+        has = np.isclose(weights, weight)
+        columns = powers(table, logarithm, names)
+        table = table.assign(**{name: np.where(has, column, np.nan) for name, column in columns.items()})
+    return table
 
 
 def combined(weights: Mapping[str, float], known: Mapping[str, Mapping[Key, Estimated]], key: Key) -> Estimated:
