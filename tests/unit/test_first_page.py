@@ -1,5 +1,6 @@
 """What the first page draws of a model: the strongest effects, a short table, adjusted means, and what shapes the fit."""
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from tfglm.report.coefficient_rows import Heading, rows_and_scale
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawn_means import means_of_factor
 from tfglm.report.inline import InlineAxis, bars, measure
+from tfglm.report.pairs import pairs_of
 from tfglm.report.quality import measures
 from tfglm.report.ratios import round_values, scale_of
 from tfglm.report.sentences import ModelFacts
@@ -156,6 +158,33 @@ def test_means_of_a_logarithm_are_shown_as_geometric_means():
     means = means.assign(ci_lower=8.9, ci_upper=9.1, geometric_mean=np.exp(9.0), geometric_ci_lower=np.exp(8.9))
     drawn = means_of_factor("sex", means.assign(geometric_ci_upper=np.exp(9.1)), False, NO_WORDS)
     assert drawn.measure == "geometric mean" and drawn.rows[0].mean == "8,103"
+
+
+def test_pairs_of_levels_are_ratios_with_the_intervals_of_tukey():
+    words = Words({"town": {"a": "Aachen"}}, {}, {}, {"town": "Home town"})
+    pairs = pd.DataFrame(
+        {"term": "C(town)", "level": ["b", "c", "c"], "against": ["a", "a", "b"], "note": ["", "", "c is separated"]}
+    )
+    pairs = pairs.assign(estimate=[0.5, -1.0, np.nan], std_error=[0.05, 0.25, np.nan], ci_lower=[0.4, -1.5, np.nan])
+    pairs = pairs.assign(ci_upper=[0.6, -0.5, np.nan], p_value=[1e-9, 1e-3, np.nan], p_tukey=[1e-8, 0.01, np.nan])
+    (shown,) = pairs_of(pairs.assign(p_holm=[1e-8, 0.02, np.nan]), "odds ratio", 1.0, "late", words)
+    assert shown.name == "Home town" and shown.is_open and not shown.left_out
+    assert shown.table.columns.tolist() == ["levels", "odds ratio", "from", "to", "p (Tukey)", "p (Holm)", "note"]
+    assert shown.table.iloc[0].tolist() == ["b vs Aachen", "1.649", "1.492", "1.822", "< 0.0001", "< 0.0001", ""]
+    assert shown.table.iloc[2].tolist() == ["c vs b", "", "", "", "", "", "c is separated"]
+    (shown,) = pairs_of(pairs.assign(p_holm=0.5), "difference", None, "late", words)
+    assert shown.table["difference"].tolist()[:2] == ["0.500", "−1.000"]
+
+
+def test_of_many_pairs_those_with_the_smallest_p_values_are_shown():
+    levels = list(itertools.combinations(map(str, range(13)), 2))
+    pairs = pd.DataFrame(levels, columns=["against", "level"]).assign(term="town", note="", std_error=0.1)
+    pairs = pairs.assign(
+        p_value=np.linspace(0.9, 0.0, len(pairs)), estimate=1.0, ci_lower=0.5, ci_upper=1.5, p_tukey=0.5
+    )
+    (shown,) = pairs_of(pairs.assign(p_holm=0.5), "difference", None, "y", NO_WORDS)
+    assert shown.left_out == 12 and len(shown.table) == 66 and not shown.is_open
+    assert shown.table["levels"].iloc[-1] == "12 vs 11" and shown.table["levels"].iloc[0] == "2 vs 1"
 
 
 def test_what_is_beyond_the_axis_is_at_its_end():

@@ -7,11 +7,12 @@ import pytest
 
 import compare as compare_script
 from browser import broken_links, faults
-from tfglm.report.coefficients import sheet, variance_components
+from tfglm.report.coefficients import profiles, sheet, variance_components
 from tfglm.report.drawn_means import means_by_class, means_of_factor
 from tfglm.report.home import layers_table
 from tfglm.report.inline import bars, part_of
 from tfglm.report.pages import TEMPLATES, render
+from tfglm.report.pairs import pairs_of
 from tfglm.report.quality import in_words, measures
 from tfglm.report.scenarios import Scenarios
 from tfglm.report.scores_page import ScoredFile
@@ -56,6 +57,13 @@ MEANS = pd.DataFrame(
 ).assign(status="")
 BY_CLASS = pd.concat([MEANS.assign(**{"class": label, "mean": 0.5}) for label in (HOSTILE, "other")])
 
+PAIRS = pd.DataFrame({"term": HOSTILE, "at": HOSTILE, "level": HOSTILE, "against": ["a", "b"], "note": ["", HOSTILE]})
+PAIRS = PAIRS.assign(
+    **dict.fromkeys(["estimate", "std_error", "ci_lower", "ci_upper", "p_value", "p_tukey", "p_holm"], 0.1)
+)
+ENDS = dict.fromkeys(["estimate", "std_error", "ci_lower", "wald_lower", "wald_upper"], 0.5) | {"ci_upper": None}
+PROFILED = {"name": HOSTILE, **ENDS, "note": HOSTILE}
+
 SHOWN = {
     "fit": FIT,
     "response": HOSTILE,
@@ -83,6 +91,8 @@ MODEL |= {
     "short": short_table(COEFFICIENTS, 9.0, NO_WORDS),
     "means": [means_of_factor(HOSTILE, MEANS, False, NO_WORDS), *means_by_class(BY_CLASS, "y", NO_WORDS)],
     "what_means": HOSTILE,
+    "scale": HOSTILE,
+    "pairs": list(pairs_of(PAIRS, "odds ratio", 1.0, "y", NO_WORDS)),
     "scenarios": Scenarios([HOSTILE], means_of_factor(HOSTILE, MEANS, False, NO_WORDS), FRAME, FRAME),
     "confidence": 0.95,
     "tests": FRAME,
@@ -91,8 +101,6 @@ MODEL |= {
     "errors": HOSTILE,
     "convergence": HOSTILE,
     "without_estimate": [HOSTILE],
-    "scale": HOSTILE,
-    "pairs": list(pairs_of(PAIRS, "odds ratio", 1.0, "y", NO_WORDS)),
 }
 
 NETWORK = SHOWN | {
@@ -122,6 +130,7 @@ PAGES = {
         "shapes": [HOSTILE],
         "coded": True,
         "components": FRAME,
+        "profiles": profiles({"profile": [PROFILED]}, "odds_ratio"),
         "sheet": sheet(COEFFICIENTS, None, 0.95, NO_WORDS),
         "picture": [HOSTILE],
     },
@@ -347,6 +356,20 @@ def test_the_event_is_that_of_a_trial_where_rows_have_several(trials, each):
         f"70.0 % of the {each}s are classified right, and always answering “no event” gives 65.7 %: at this threshold the "
         "model classifies better than one answer for all."
     )
+
+
+def test_profile_intervals_stand_beside_those_of_wald_and_have_ratios():
+    entry = {"name": "UA - AA", "estimate": 0.5, "std_error": 0.2, "ci_lower": 0.1, "ci_upper": None}
+    fit = {"profile": [entry | {"wald_lower": 0.108, "wald_upper": 0.892, "note": "the likelihood does not fall"}]}
+    shown = profiles(fit, "odds_ratio")
+    assert shown is not None
+    assert shown.columns.get_level_values(1).tolist() == [
+        *["combination", "odds ratio", "from", "to", "estimate", "from", "to", "from", "to", "note"],
+    ]
+    cells = ["UA - AA", "1.65", "1.11", "", "0.50", "0.10", "", "0.11", "0.89", "the likelihood does not fall"]
+    assert shown.iloc[0].tolist() == cells
+    shown = profiles({"profile": [entry | {"wald_lower": 0.1, "wald_upper": 0.9, "note": ""}]}, None)
+    assert shown is not None and len(shown.columns) == 6 and profiles({}, None) is None
 
 
 def test_random_effects_have_their_standard_deviations_and_those_of_the_residuals():

@@ -102,6 +102,7 @@ rule write_scores:
 
 AVERAGED = [model for model in REGRESSIONS if CONFIG.models[model].marginal_effects]
 CURVED = [model for model in REGRESSIONS if is_curved(model)]
+WITH_PAIRS = [model for model in REGRESSIONS if CONFIG.models[model].pairwise]
 WITH_SCENARIOS = [model for model in REGRESSIONS if CONFIG.models[model].margins_at]
 
 
@@ -121,6 +122,7 @@ rule write_home:
         metrics=expand(f"{MODEL}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
         averages=expand(f"{MODEL}/{{table}}.{{kind}}", model=AVERAGED, table=MARGINAL_TABLES, kind=["csv", "sha256"]),
         scenarios=expand(f"{MODEL}/margins_at.{{kind}}", model=WITH_SCENARIOS, kind=["csv", "sha256"]),
+        pairs=expand(f"{MODEL}/pairwise.{{kind}}", model=WITH_PAIRS, kind=["csv", "sha256"]),
         curves=expand(f"{MODEL}/effects.{{kind}}", model=CURVED, kind=["csv", "sha256"]),
     output:
         report(
@@ -139,7 +141,9 @@ rule write_home:
         engine=ENGINE,
         models=literal(expand(MODEL, model=MODELS)),
         settings=literal(
-            settings_of_regressions("adjusted_means", "confidence", "marginal_effects", "margins_at", "offset_at")
+            settings_of_regressions(
+                *["adjusted_means", "confidence", "marginal_effects", "margins_at", "offset_at", "pairwise"]
+            )
         ),
         words=literal(WORDS),
         held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),

@@ -104,7 +104,7 @@ KEYS_OF_TABLES = {
     "adjusted_means": ["adjusted_means", "confidence"],
 }
 # The tables that pages read, which have a digest.
-SEALED = ("coefficients", "terms", "effects", "embeddings", *AVERAGED_TABLES)
+SEALED = ("coefficients", "terms", "effects", "embeddings", "pairwise", *AVERAGED_TABLES)
 
 
 def files_of_tables(tables, is_network=False):

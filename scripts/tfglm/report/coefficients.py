@@ -148,6 +148,33 @@ def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | 
     return pd.DataFrame(rows, columns=["", "standard deviation", "95 % interval"])
 
 
+def profiles(fit: Mapping[str, Any], ratio: str | None) -> pd.DataFrame | None:
+    """The profile likelihood intervals of combinations of coefficients beside Wald's, and of their exponential `ratio`, if these
+    have a meaning; None without any."""
+    table = pd.DataFrame(fit.get("profile", []))
+    if table.empty:
+        return None
+    numbers = table.drop(columns=["name", "note"]).astype(float)
+    decimals = decimals_of(numbers["std_error"])
+    columns: dict[tuple[str, str], Any] = {("", "combination"): table["name"]}
+    if ratio:
+        with np.errstate(over="ignore"):
+            powers = np.exp(numbers)
+        places = decimals_of((numbers["std_error"] * powers["estimate"]).where(numbers["std_error"] < 1))
+        written = powers.map(lambda value: fixed(value, places, no_zeros=True))
+        columns |= {("", ratio.replace("_", " ")): written["estimate"]}
+        columns |= {("profile interval", "from"): written["ci_lower"], ("profile interval", "to"): written["ci_upper"]}
+    written = numbers.map(lambda value: fixed(value, decimals))
+    columns |= {("", "estimate"): written["estimate"]}
+    of_profile = "its profile interval" if ratio else "profile interval"
+    columns |= {(of_profile, "from"): written["ci_lower"], (of_profile, "to"): written["ci_upper"]}
+    columns |= {("by Wald", "from"): written["wald_lower"], ("by Wald", "to"): written["wald_upper"]}
+    if table["note"].any():
+        columns |= {("", "note"): table["note"]}
+    shown = pd.DataFrame(columns)
+    return shown.set_axis(pd.MultiIndex.from_tuples(shown.columns), axis=1)
+
+
 def status(row: Any) -> str:
     """Return what kind of coefficient it is, if it is not an ordinary estimate."""
     is_reference = row.estimate == 0 and row.reference and pd.isna(row.std_error)

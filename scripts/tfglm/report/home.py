@@ -29,6 +29,8 @@ from tfglm.report.class_effects import (
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
 from tfglm.report.layer_graph import layer_graph
 from tfglm.report.pages import TEXTS, p_value, read_table, render
+from tfglm.report.pairs import TEXTS as TEXTS_OF_PAIRS
+from tfglm.report.pairs import Pairs, pairs_of
 from tfglm.report.scenarios import Scenarios, scenarios_of
 from tfglm.report.strongest import short_table, strongest_effects
 from tfglm.report.words import Words
@@ -169,6 +171,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         ),
         "curves": curves(fit, folder, about),
         "means": adjusted_means(fit, folder, about),
+        "pairs": pairs(fit, folder, about, measure, ratio),
         "scenarios": scenarios(fit, folder, about),
         "what_means": WHAT_MEANS[settings.adjusted_means] + offset_in_words(fit, settings),
         "confidence": settings.confidence,
@@ -254,6 +257,18 @@ def adjusted_means(fit: dict, folder: Path, about: About) -> list[DrawnMeans]:
         return means_by_class(table, response_of(fit), about.words)
     is_share = family_of_fit(fit).counts_events
     return [means_of_factor(str(term), rows, is_share, about.words) for term, rows in by_factor(table)]
+
+
+def pairs(fit: dict, folder: Path, about: About, effect: str, ratio: str | None) -> list[Pairs]:
+    """All pairs of levels of the factors that the config names; `effect` and `ratio` are the names of a difference and of its
+    exponential, if this has a meaning."""
+    if not about.settings[fit["model"]].pairwise:
+        return []
+    table = csv_files.read(folder / "pairwise.csv", folder / "fit.json", TEXTS_OF_PAIRS)
+    logarithm = logarithm_of(fit["formula"], fit["family"], fit.get("link"))
+    rate = logarithm.rate if logarithm else 1.0 if ratio else None
+    measure = (ratio or effect).replace("_", " ")
+    return list(pairs_of(table, measure, rate, response_of(fit), about.words))
 
 
 def curves(fit: dict, folder: Path, about: About) -> dict | None:

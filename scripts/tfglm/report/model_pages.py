@@ -18,7 +18,7 @@ from tfglm.families import family_of_fit
 from tfglm.report import shapes
 from tfglm.report.class_effects import classes_compared, effect_and_ratio
 from tfglm.report.coefficient_rows import CODED
-from tfglm.report.coefficients import sheet, variance_components
+from tfglm.report.coefficients import profiles, sheet, variance_components
 from tfglm.report.confusion import confusion_plot
 from tfglm.report.curves import effects_plot
 from tfglm.report.drawing import nothing
@@ -121,6 +121,7 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
         sheet=sheet(table, ratio, results.settings.confidence, results.words),
         shapes=shapes.shapes_of(fit, results.effects, results.words) if results.has_curves else [],
         components=variance_components(fit, results.words),
+        profiles=profiles(fit, ratio),
         picture=panels(picture),
     )
 

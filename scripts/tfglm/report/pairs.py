@@ -1,0 +1,79 @@
+"""All pairs of levels of a factor on the first page, as tables."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tfglm.report.pages import p_value
+from tfglm.report.words import Words, decimals_of, fixed, plain
+
+MOST_PAIRS = 66
+"""Pairs of a factor that the page shows, those of 12 levels: of more, those with the smallest p-values."""
+
+OPEN = 15
+"""Pairs that a reader sees without a click, those of 6 levels."""
+
+TEXTS = ["class", "term", "at", "level", "against", "note"]
+"""Columns of pairwise.csv that are no numbers."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of a factor: `name` is its name on pages, and `left_out` pairs are only in pairwise.csv."""
+
+    name: str
+    table: pd.DataFrame
+    left_out: int
+
+    @property
+    def is_open(self) -> bool:
+        return len(self.table) <= OPEN
+
+
+def pairs_of(table: pd.DataFrame, measure: str, rate: float | None, response: str, words: Words) -> Iterator[Pairs]:
+    """Yield what the page shows of each factor.
+
+    Parameters
+    ----------
+    table
+        pairwise.csv.
+    measure
+        The name of a difference, or of its exponential.
+    rate
+        What a difference is multiplied by before the exponential; None of one that has no meaning.
+    response
+        Its column.
+    words
+        Labels of columns and levels.
+    """
+    for term, every in table.groupby("term", sort=False):
+        chosen = every if len(every) <= MOST_PAIRS else every.nsmallest(MOST_PAIRS, "p_value").sort_index()
+        yield Pairs(
+            words.column(plain(str(term))),
+            shown(str(term), chosen, measure, rate, response, words),
+            len(every) - len(chosen),
+        )
+
+
+def shown(term: str, rows: pd.DataFrame, measure: str, rate: float | None, response: str, words: Words) -> pd.DataFrame:
+    """Rows of pairwise.csv as a page has them."""
+    numbers, sizes = rows[["estimate", "ci_lower", "ci_upper"]], rows["std_error"]
+    if rate is not None:
+        with np.errstate(over="ignore"):
+            numbers = np.exp(rate * numbers)
+        sizes = (rate * sizes * numbers["estimate"]).where(rate * sizes < 1)
+    decimals = decimals_of(sizes)
+    written = numbers.map(lambda value: fixed(value, decimals, no_zeros=rate is not None))
+    pairs = [f"{words.level(term, row.level)} vs {words.level(term, row.against)}" for row in rows.itertuples()]
+    columns = {"levels": pairs}
+    if "at" in rows and rows["at"].any():
+        columns["at"] = rows["at"].tolist()
+    if "class" in rows:
+        columns["class"] = [words.level(response, label) for label in rows["class"]]
+    columns |= {measure: written["estimate"], "from": written["ci_lower"], "to": written["ci_upper"]}
+    columns |= {"p (Tukey)": rows["p_tukey"].map(p_value), "p (Holm)": rows["p_holm"].map(p_value)}
+    if rows["note"].any():
+        columns["note"] = rows["note"].tolist()
+    return pd.DataFrame(columns)
