@@ -12,7 +12,8 @@ from tfglm.data.shards import IngestedFile
 
 def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    dictionary = merge(files, arguments.settings.missing, arguments.settings.rare)
+    settings = arguments.settings
+    dictionary = merge(files, settings.missing, settings.rare, settings.order)
     kinds = {name: column.kind for name, column in dictionary.columns.items()}
     rows = account(files, dictionary) | {"columns": kinds, "data": dictionary.data}
     dictionary.write(arguments.dictionary)

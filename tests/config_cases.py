@@ -48,6 +48,7 @@ VALID: list[dict[str, Any]] = [
             "columns": ["late", "delay", "carrier", "origin", "month", "day", "distance", "seats", "far"],
             "missing": {"origin": "level"},
             "rare": {"carrier": 2},
+            "order": {"month": [2, 1]},
         },
         "models": {
             "binary": {

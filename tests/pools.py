@@ -84,6 +84,7 @@ def fit_files(
     family: str,
     missing: dict[str, str] | None = None,
     rare: dict[str, int] | None = None,
+    order: dict[str, list[str]] | None = None,
     tell=lambda message: None,
     solver: SolverConfig | None = None,
     executor: LocalExecutor | None = None,
@@ -91,7 +92,7 @@ def fit_files(
     **settings,
 ) -> tuple[Design, Fitted, Dictionary]:
     """Fit one model to ingested files in this process; `settings` are other keys of the model."""
-    dictionary = merge(files, missing, rare)
+    dictionary = merge(files, missing, rare, order)
     design = design_of(formula, family, dictionary, files, **settings)
     return design, fit_design(design, files, tell, solver, executor, limits), dictionary
 

@@ -187,6 +187,29 @@ def test_contrasts_are_without_separated_levels(frame, tmp_path):
         table_of(design, fitted)
 
 
+@pytest.mark.parametrize(
+    "formula", ["late ~ C(carrier, contr.poly) * hour", "late ~ carrier + hour", "late ~ 0 + carrier:wind"]
+)
+def test_levels_in_an_order_are_as_levels_whose_names_sort(frame, tmp_path, formula):
+    order = ["UA", "AA", "DL", "B6"]
+    renamed = frame.assign(
+        carrier=frame["carrier"].map({level: f"{place}{level}" for place, level in enumerate(order)})
+    )
+    pair = []
+    for name, rows, of_carrier in (("ordered", frame, {"carrier": order}), ("renamed", renamed, {})):
+        files = [ingest_frame(rows, tmp_path / name)]
+        design, fitted, _ = fit_files(files, formula, "binomial", order=of_carrier)
+        means = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95)
+        tables = coefficients.table(estimates_of(design, fitted), 0.95), means.means, means.effects
+        if "wind" not in formula and "poly" not in formula:
+            tables += (pairwise(estimates_of(design, fitted), ["carrier"], 0.95),)
+        assert bool(design.warnings) == ("poly" in formula and name == "renamed")
+        pair.append(tables)
+    for mine, theirs in zip(*pair, strict=True):
+        pd.testing.assert_frame_equal(mine, theirs.replace(r"^\d(?=[A-Z])", "", regex=True), rtol=1e-7, atol=1e-10)
+    assert pair[0][1]["level"].tolist() == order
+
+
 def test_a_redundant_column_is_dropped_as_r_drops_it(frame, tmp_path):
     files = [ingest_frame(frame.assign(state=(frame["carrier"] == "AA").astype(int)), tmp_path)]
     design, fitted, _ = fit_files(files, "delay ~ C(carrier, contr.sum) + C(state, contr.sum)", "gaussian")

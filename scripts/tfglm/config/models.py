@@ -140,13 +140,13 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     reference_class: Level | None = Field(
         default=None,
         description="For `multinomial`: the class of the response that the others are compared with. Default: the "
-        "first in sorted order.",
+        "first, in the order of `data.order` or else sorted.",
     )
     class_order: list[Level] = Field(
         default=[],
         max_length=MOST_COLUMNS,
-        description="For `ordinal`: all classes of the response, the lowest first, as in `[low, medium, high]`. Default: the "
-        "order of numbers; text needs the key.",
+        description="For `ordinal`: all classes of the response, the lowest first, as in `[low, medium, high]`. Default: that of "
+        "`data.order`, or of numbers; text needs one of the keys.",
     )
     absorb: Names = Field(
         default=[],
@@ -265,8 +265,8 @@ class ResultsConfig(ComparisonsConfig, PredictionConfig):
     reference: dict[Text, Level] = Field(
         default={},
         max_length=MOST_EXPRESSIONS,
-        description="Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level in sorted order "
-        "that is not separated.",
+        description="Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level that is not "
+        "separated, in the order of `data.order` or else sorted.",
     )
     vcov: bool = Field(
         default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."

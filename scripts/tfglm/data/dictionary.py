@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,17 @@ from tfglm.config import SPLITS
 from tfglm.data.kinds import ABSENT, EXACT_BELOW, RARE, Kind
 from tfglm.data.limits import FAR
 from tfglm.data.shards import MISSING, IngestedFile
-from tfglm.errors import UserError
+from tfglm.errors import Problems, UserError, nearest
 
 MOST_LISTED = 2**8
 """Distinct values of a column that the dictionary lists; more are read from the tables of levels (`training_values`)."""
 
 MOST_COMPARED = 2**16
 """Distinct texts of a column among which `alike_levels` looks."""
+
+
+MOST_SHOWN = 20
+"""Levels of a column that a message names."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class Column:
 
     Values with fewer than `fewest` training rows are rare: `rare_levels` values with `rare_rows` rows in total. A
     categorical column has the level RARE instead of them. `missing_rows` is the number of training rows of the level
-    ABSENT, or None if rows without a value are dropped. `mean`, `variance` (divisor n), `minimum` and `maximum` are
+    ABSENT, or None if rows without a value are dropped. `order` are the values in the order of the config, as text; None if it
+    says none. `mean`, `variance` (divisor n), `minimum` and `maximum` are
     computed over the training rows, for images over all pixels; they are None for text. Rows that lack a value in a
     required column count nowhere here.
     """
@@ -52,6 +57,7 @@ class Column:
     variance: float | None
     minimum: float | None
     maximum: float | None
+    order: list[str] | None = None
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -124,6 +130,8 @@ def labels(column: Column, counted: pl.DataFrame) -> tuple[list[str], list[str]]
     rows."""
     rare = pl.col("rows") < column.fewest
     ordinary, lumped = (written(counted.filter(condition)["value"]).to_list() for condition in (~rare, rare))
+    if column.order:
+        ordinary.sort(key={level: place for place, level in enumerate(column.order)}.__getitem__)
     return [*ordinary, *([RARE] if lumped else []), *([ABSENT] if column.missing_rows else [])], lumped
 
 
@@ -140,7 +148,10 @@ def lacks(pattern: str, required: Collection[str]) -> bool:
 
 
 def merge(
-    files: Sequence[IngestedFile], missing: Mapping[str, str] | None = None, rare: Mapping[str, int] | None = None
+    files: Sequence[IngestedFile],
+    missing: Mapping[str, str] | None = None,
+    rare: Mapping[str, int] | None = None,
+    order: Mapping[str, list[str]] | None = None,
 ) -> Dictionary:
     """Build the dictionary of several ingested files.
 
@@ -152,6 +163,8 @@ def merge(
         By column, whether rows without a value are dropped (`drop`, the default) or have a level of their own (`level`).
     rare
         By column, the number of training rows below which a level is rare.
+    order
+        By column, its levels in their order.
 
     Returns
     -------
@@ -161,9 +174,10 @@ def merge(
     ------
     UserError
         If a column is text in one file and numbers in another, has no value in any file, or has a value that is written
-        like a reserved level such as `(rare)`.
+        like a reserved level such as `(rare)`; and for an order that lacks a level, or names one that no training row has.
     """
-    missing, rare = missing or {}, rare or {}
+    missing, rare, order = missing or {}, rare or {}, order or {}
+    problems = Problems()
     names = files[0].names
     required = [name for name in names if missing.get(name, "drop") == "drop"]
     tables = _LevelTables.of(files, required)
@@ -175,6 +189,11 @@ def merge(
         column = _ColumnOfFiles.of(name, files, tables)
         check_labels(name, column.counted, rare, set(names) - set(required))
         columns[name] = merge_column(column, rare.get(name, 1), name not in required)
+        if name in order:
+            with problems.collected():
+                check_order(columns[name], order[name], files, required)
+            columns[name] = replace(columns[name], order=order[name])
+    problems.check()
     return Dictionary(columns, required, rows, [file.manifest.digest for file in files])
 
 
@@ -340,6 +359,30 @@ def merge_column(column: _ColumnOfFiles, fewest: int, missing_is_level: bool) ->
     levels_of, rows = (values["value"].to_list(), values["rows"].to_list()) if is_listed else (None, None)
     rare_rows = int(rare["rows"].sum())
     return Column(name, kind, len(values), levels_of, rows, fewest, len(rare), rare_rows, missing_rows, *moments)
+
+
+def check_order(column: Column, order: Sequence[str], files: Sequence[IngestedFile], required: Collection[str]) -> None:
+    """Raise UserError if `order` lacks a level of a column, or names one that no training row has. It may name values that are
+    merged for being rare."""
+    where = f"data.order.{column.name}"
+    if column.distinct is None:
+        what = "images" if column.kind == "image" else "too many different numbers"
+        raise UserError(f"{where}: `{column.name}` has {what}, which are no levels; take it out of data.order")
+    counted = counted_levels(column, files, required)
+    known = written(counted["value"]).to_list()
+    for level in order:
+        if level not in known:
+            shown = ", ".join(known[:MOST_SHOWN]) + (", ..." if len(known) > MOST_SHOWN else "")
+            raise UserError(
+                f"{where}: no training row has the level `{level}`{nearest(level, known)}\n  there are: {shown}"
+            )
+    left = [level for level in labels(column, counted)[0] if level in known and level not in order]
+    if left:
+        named = ", ".join(f"`{level}`" for level in left[:MOST_SHOWN])
+        more = f" and {len(left) - MOST_SHOWN:,} more" if len(left) > MOST_SHOWN else ""
+        raise UserError(
+            f"{where}: {named}{more} {'have' if len(left) > 1 else 'has'} no place in it; name each level once"
+        )
 
 
 def check_sizes(name: str, files: Sequence[IngestedFile]) -> None:

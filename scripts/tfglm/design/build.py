@@ -1,7 +1,7 @@
 """Formula and dictionary together: which coefficients there are. What can be refused before training is refused here."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -137,7 +137,8 @@ class _DesignBuilder:
         check_rows(self.dictionary)
         kinds = {name: column.kind for name, column in self.dictionary.columns.items()}
         with_level = [name for name, column in self.dictionary.columns.items() if column.missing_rows is not None]
-        check_kinds(self.where, settings, formula, kinds, with_level)
+        with_order = [name for name, column in self.dictionary.columns.items() if column.order]
+        check_kinds(self.where, settings, formula, kinds, with_level, with_order)
         self.check_computed(where)
         response = self.column(formula.response, where)
         if FAMILIES[settings.family].of_classes:
@@ -190,12 +191,21 @@ class _DesignBuilder:
             firth=settings.firth,
             absorbed=tuple(settings.absorb),
             folds=self.folds(),
-            remarks=tuple(self.remarks),
+            remarks=(*self.remarks_on_order(), *self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
             link=settings.link,
             theta=settings.shape["theta"],
             power=settings.shape["power"],
         )
+
+    def remarks_on_order(self) -> Iterator[str]:
+        """Yield a remark for each factor whose contrasts take its levels in the order of their names alone."""
+        for factor in self.categorical.values():
+            if factor.is_ordered_by_name and not self.dictionary.columns[factor.column].order:
+                yield (
+                    f"`{factor.name}` takes the levels of `{factor.column}` in the order of their names: "
+                    f"{', '.join(factor.levels)}; if this is not their order, write it under data.order"
+                )
 
     def check_computed(self, where: str) -> None:
         """Raise UserError if a function of the response has no finite value in some rows."""

@@ -396,20 +396,13 @@ class Design:
     @property
     def warnings(self) -> list[str]:
         """Remarks on the model for readers of the results."""
-        remarks = [
-            f"`{factor.name}` takes the levels of `{factor.column}` in the order of their names: {', '.join(factor.levels)}; if "
-            "this is not their order, give them names that sort, such as '1 low', with CASE in data.derive"
-            for factor in self.categorical
-            if factor.is_ordered_by_name
-        ]
-        remarks += self.remarks
         if not self.known_after_departure:
-            return remarks
+            return list(self.remarks)
         names = ", ".join(f"`{name}`" for name in self.known_after_departure)
         return [
             f"the model uses {names}, known only after departure: it cannot predict before a flight departs, and its "
             "metrics look better than any such prediction",
-            *remarks,
+            *self.remarks,
         ]
 
     def by_term(self, vector: np.ndarray) -> dict[str, np.ndarray]:

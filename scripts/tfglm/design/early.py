@@ -49,7 +49,7 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
             unparsed.add(f"{place}.formula")
         else:
             with problems.collected():
-                check_kinds(place, model, formula, kinds, with_level)
+                check_kinds(place, model, formula, kinds, with_level, config.data.order)
             with problems.collected():
                 if isinstance(model, DesignConfig):
                     penalty_factors(place, model, formula)

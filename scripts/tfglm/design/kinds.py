@@ -22,6 +22,7 @@ def check_kinds(
     formula: ParsedFormula,
     kinds: Mapping[str, Kind | None],
     with_level: Collection[str] = (),
+    with_order: Collection[str] = (),
 ) -> None:
     """Check that a model uses each column according to its kind.
 
@@ -35,6 +36,8 @@ def check_kinds(
         The kind of each column. Columns that are absent or of unknown kind pass.
     with_level
         The columns whose missing values are a level (data.missing).
+    with_order
+        The columns whose levels have an order (data.order).
 
     Raises
     ------
@@ -43,7 +46,7 @@ def check_kinds(
     """
     problems = Problems()
     with problems.collected():
-        check_response(where, settings, formula.response, kinds, with_level)
+        check_response(where, settings, formula.response, kinds, with_level, with_order)
     if FAMILIES[settings.family].is_ordered and not formula.intercept:
         problems.messages.append(
             f"{where}.formula: ordered classes have a threshold between each two of them, and an intercept is one of these; "
@@ -82,7 +85,12 @@ def refuse_image(where: str, name: str, kinds: Mapping[str, Kind | None]) -> Non
 
 
 def check_response(
-    where: str, settings: RowsConfig, name: str, kinds: Mapping[str, Kind | None], with_level: Collection[str]
+    where: str,
+    settings: RowsConfig,
+    name: str,
+    kinds: Mapping[str, Kind | None],
+    with_level: Collection[str],
+    with_order: Collection[str],
 ) -> None:
     """Raise UserError for a response that the family cannot take, whatever its values are."""
     refuse_image(f"{where}.formula", name, kinds)
@@ -96,11 +104,11 @@ def check_response(
             f"{where}: the response `{name}` is text; derive a number from it under data.derive, as in "
             f"`derive: {{event: {name} = 'yes'}}`, or give its column the type integer or number in the layout"
         )
-    is_ordered = FAMILIES[settings.family].is_ordered
-    if kinds.get(name) == "text" and is_ordered and isinstance(settings, DesignConfig) and not settings.class_order:
+    lacks_order = name not in with_order and isinstance(settings, DesignConfig) and not settings.class_order
+    if kinds.get(name) == "text" and FAMILIES[settings.family].is_ordered and lacks_order:
         raise UserError(
             f"{where}: the response `{name}` is text, whose classes have no order of their own; write all of them under "
-            "`class_order`, the lowest first"
+            "`class_order`, or under data.order, the lowest first"
         )
     if kinds.get(name) == "number" and of_classes:
         raise UserError(

@@ -54,14 +54,20 @@ def groups_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
 def labelled(metrics: dict, words: Words) -> dict:
     """Return metrics.json with groups in the order of display, and with their labels."""
     by = {
-        column: [level | {"level": words.level(column, level["level"])} for level in in_order(levels)]
+        column: [
+            level | {"level": words.level(column, level["level"])}
+            for level in in_order(levels, words.orders.get(column, ()))
+        ]
         for column, levels in metrics.get("by", {}).items()
     }
     return metrics | ({"by": by} if by else {})
 
 
-def in_order(levels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Numbers by size."""
+def in_order(levels: Sequence[dict[str, Any]], order: Sequence[str]) -> list[dict[str, Any]]:
+    """The levels as the config orders them, or else numbers by size."""
+    if order:
+        places = {level: place for place, level in enumerate(order)}
+        return sorted(levels, key=lambda row: places.get(row["level"], len(places)))
     try:
         return sorted(levels, key=lambda row: float(row["level"]))
     except ValueError:

@@ -174,12 +174,12 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         "pairs": pairs(fit, folder, about, measure, ratio),
         "scenarios": scenarios(fit, folder, about),
         "what_means": WHAT_MEANS[settings.adjusted_means] + offset_in_words(fit, settings),
-        "confidence": settings.confidence,
-        "errors": errors(fit),
-        "convergence": convergence(fit),
         "scale": f" Means of {response} are shown as geometric means of {logarithm.quantity}, and their differences as ratios."
         if logarithm
         else "",
+        "confidence": settings.confidence,
+        "errors": errors(fit),
+        "convergence": convergence(fit),
         "tests": tests,
         "parallel": parallel_slopes(fit, about.words),
         "notes": notes,

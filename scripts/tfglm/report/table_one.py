@@ -135,7 +135,7 @@ def describe(
     if column.kind == "text" or (column.distinct is not None and column.distinct <= MOST_LEVELS):
         is_large = (column.distinct or 0) > MOST_LEVELS
         summary = f"{distinct}; the {MOST_FREQUENT} most frequent" if is_large else distinct
-        return DescribedColumn(*known, summary, counted_levels(column.name, values, events, words))
+        return DescribedColumn(*known, summary, counted_levels(column, values, events, words))
     numbers, of_event = values[np.isfinite(values)], None if events is None else events[np.isfinite(values)]
     if not len(numbers):
         return DescribedColumn(*known, "no numbers")
@@ -147,20 +147,31 @@ def describe(
     return DescribedColumn(*known, summary, picture=picture, low=low, high=high)
 
 
-def counted_levels(name: str, values: np.ndarray, events: np.ndarray | None, words: Words) -> list[CountedLevel]:
+def counted_levels(column: Column, values: np.ndarray, events: np.ndarray | None, words: Words) -> list[CountedLevel]:
     """The most frequent levels, by their rows."""
-    place, found = pd.factorize(values, sort=True, use_na_sentinel=False)
+    place, found = levels_in(column, values)
     counts = np.bincount(place)
     of_event = np.zeros(len(found)) if events is None else np.bincount(place, events, len(found))
     return [
         CountedLevel(
-            label_of(name, found[number], words),
+            label_of(column.name, found[number], words),
             part_of(counts[number] / counts.max(), of_event[number] / counts.max()),
             in_percent(counts[number] / len(values)),
             "" if events is None else in_percent(of_event[number] / counts[number]),
         )
         for number in most_frequent(counts)
     ]
+
+
+def levels_in(column: Column, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of the level of each value, and the levels in their order."""
+    place, found = pd.factorize(values, sort=True, use_na_sentinel=False)
+    if not column.order:
+        return place, found
+    places = {level: number for number, level in enumerate(column.order)}
+    texts = [text_of(level) for level in found]
+    order = np.array(sorted(range(len(found)), key=lambda number: places.get(texts[number], len(places))))
+    return np.argsort(order)[place], found[order]
 
 
 def most_frequent(counts: np.ndarray) -> list[int]:
@@ -186,8 +197,13 @@ def full_name(column: str, words: Words) -> str:
 
 def label_of(name: str, value: Any, words: Words) -> str:
     """The label of a level."""
-    text = str(value) if isinstance(value, str) else f"{value:g}"
+    text = text_of(value)
     return words.labels.get(name, {}).get(text, text or ABSENT)
+
+
+def text_of(value: Any) -> str:
+    """A level as a config has it."""
+    return str(value) if isinstance(value, str) else f"{value:g}"
 
 
 def histogram(values: np.ndarray, events: np.ndarray | None) -> tuple[Markup, str, str]:
@@ -229,7 +245,7 @@ def lines(column: Column, values: np.ndarray, events: np.ndarray | None, words: 
     if column.kind != "text" and not words.labels.get(column.name):
         cells = [cell_of_numbers(values[group & np.isfinite(values)], is_binary(column)) for group in groups]
         return [Characteristic(f"{name}, {'share of 1' if is_binary(column) else 'mean (standard deviation)'}", cells)]
-    place, found = pd.factorize(values, sort=True, use_na_sentinel=False)
+    place, found = levels_in(column, values)
     counts = [np.bincount(place[group], minlength=len(found)) for group in groups]
     levels = [
         Characteristic(

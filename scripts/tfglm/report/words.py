@@ -43,7 +43,8 @@ class Words:
     """The words of the layouts for columns: labels of values, by column, units, files with the coordinates of values, and
     the names of columns on pages.
 
-    `spans` has the largest value of a column of numbers less the smallest, and `zero_one` the columns that are 0 or 1.
+    `spans` has the largest value of a column of numbers less the smallest, `zero_one` the columns that are 0 or 1, and `orders`
+    the levels of columns that the config orders.
     """
 
     labels: Mapping[str, Mapping[str, str]]
@@ -52,6 +53,7 @@ class Words:
     names: Mapping[str, str] = field(default_factory=dict)
     spans: Mapping[str, float] = field(default_factory=dict)
     zero_one: frozenset[str] = frozenset()
+    orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, text: str, columns_of_data: Mapping[str, Any] = MappingProxyType({})) -> "Words":
@@ -67,7 +69,8 @@ class Words:
         zero_one = [
             name for name, ends in ranges.items() if ends == (0, 1) and columns_of_data[name]["kind"] == "integer"
         ]
-        return cls(labels, units, coordinates, names, spans, frozenset(zero_one))
+        orders = {name: column["order"] for name, column in columns_of_data.items() if column.get("order")}
+        return cls(labels, units, coordinates, names, spans, frozenset(zero_one), orders)
 
     def column(self, name: str) -> str:
         """What pages call a column."""

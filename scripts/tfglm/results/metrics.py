@@ -105,12 +105,19 @@ def summed(
     if by:
         report["by"] = {
             column: [
-                {"level": level, "rows": tally.rows, **tally.metrics(brief=True)}
-                for level, tally in sorted(levels.items())
+                {"level": level, "rows": levels[level].rows, **levels[level].metrics(brief=True)}
+                for level in in_order(design, column, levels)
             ]
             for column, levels in groups.items()
         }
     return report
+
+
+def in_order(design: Design, column: str, levels: Iterable[str]) -> list[str]:
+    """Return values of a column as the model has them, if it has levels of the column, then others by code point."""
+    known = next((factor.levels for factor in design.categorical if factor.column == column), ())
+    places = {level: place for place, level in enumerate(known)}
+    return sorted(levels, key=lambda level: (places.get(level, len(places)), level))
 
 
 COUNTED = (
