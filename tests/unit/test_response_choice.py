@@ -118,3 +118,54 @@ def test_what_is_known_of_a_patient_is_not_determined_by_columns_that_tell_patie
     assert proposal.std_errors == "cluster(nr)" and "trt" in proposal.terms
     assert proposal.response.family.name in ("poisson", "negative_binomial")
     assert len({"base", "lbase"} & proposal.terms.keys()) == 1
+
+
+def test_what_is_the_same_in_all_rows_of_a_patient_is_no_response_of_a_row():
+    random = np.random.default_rng(3)
+    patient, visit = np.repeat(np.arange(40), 5), np.tile(np.arange(5), 40)
+    rows = pl.DataFrame({"chick": patient, "visit": visit, "pressure": random.normal(120, 9, 200), "diet": patient % 4})
+    rows = rows.with_columns(died=np.repeat(random.integers(0, 2, 40), 5))
+    columns = [described(series) for series in rows]
+    first = candidates_of(columns, rows)[0]
+    proposal = propose(rows, columns, Calendar(), first, flights=False)
+    assert first.source == "pressure" and proposal.std_errors == "cluster(chick)"
+    # Nor is the unit itself, and a first column may be the response.
+    assert chosen(rows.select("pressure", "visit", "chick", "diet")).source == "pressure"
+    # Without another number it is.
+    assert chosen(rows.drop("pressure")).source == "died"
+
+
+def test_days_that_are_mostly_small_are_a_count_and_those_of_a_panel_are_none():
+    random = np.random.default_rng(6)
+    absent = pl.DataFrame({"sex": random.choice(["F", "M"], 146), "Days": random.negative_binomial(1.0, 1 / 17, 146)})
+    assert chosen(absent).source == "Days" and chosen(absent).family.name == "poisson"
+    reaction = pl.DataFrame({"Reaction": random.normal(300, 30, 280), "Days": np.tile(np.arange(14), 20)})
+    assert [each.source for each in candidates_of([described(series) for series in reaction], reaction)] == ["Reaction"]
+
+
+def test_the_factors_of_an_experiment_are_no_response():
+    random = np.random.default_rng(7)
+    rows = pl.DataFrame({"breaks": random.poisson(28, 54), "wool": ["A", "B"] * 27, "tension": list("LMH") * 18})
+    assert chosen(rows).source == "breaks"
+    paired = pl.DataFrame({"extra": random.normal(1, 2, 20), "drug": [1, 2] * 10, "ID": np.repeat(np.arange(10), 2)})
+    assert chosen(paired).source == "extra"
+    # One factor by itself may be the response, as the species of iris is.
+    classes = pl.DataFrame({"length": random.normal(5, 1, 90), "species": list("abc") * 30})
+    assert chosen(classes).source == "species"
+
+
+def test_a_class_of_the_response_is_a_leak():
+    random = np.random.default_rng(8)
+    weight = random.normal(2900, 700, 189).round()
+    rows = pl.DataFrame({"low": (weight < 2500).astype(int), "age": random.integers(14, 46, 189), "bwt": weight})
+    proposal = propose(rows, [described(series) for series in rows], Calendar(), chosen(rows), flights=False)
+    assert (
+        proposal.response.source == "bwt" and "a leak: each of its values is a range of bwt" in proposal.left_out["low"]
+    )
+    assert "age" in proposal.terms
+
+
+def test_a_class_of_many_numbers_is_that_of_a_school():
+    random = np.random.default_rng(9)
+    rows = pl.DataFrame({"class": np.repeat(np.arange(20), 15) * 9, "lang": random.integers(9, 59, 300)})
+    assert chosen(rows).source == "lang"

@@ -57,6 +57,33 @@ def test_flights_have_a_shipped_layout_and_the_question_which_are_late(folder):
     assert "All 3,000 rows of 2006.csv, layout asa2009:" in said
 
 
+def table_of_counts(name: str, counted: str, **levels: list[str]) -> str:
+    """A CSV file with a row for each combination of levels, as R's `as.data.frame(table)` makes it."""
+    combined = pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
+    combined[counted] = RANDOM.integers(0, 400, len(combined))
+    combined.to_csv(name, index=False)
+    return name
+
+
+def test_a_table_of_counts_has_its_counts_as_frequencies():
+    levels = {"Admit": ["Admitted", "Rejected"], "Gender": ["Male", "Female"], "Dept": list("ABCDEF")}
+    config, said, *_ = surveyed(table_of_counts("ucb.csv", "Freq", **levels))
+    (model,) = config.models.values()
+    assert model.formula == "Admit_rejected ~ Gender + Dept" or model.formula == "Admit_admitted ~ Gender + Dept"
+    assert model.frequency == "Freq" and not config.data.rare and config.data.split.evaluate is None
+    assert "Freq" in config.data.columns and "frequency: Freq" in said and "24 rows of ucb.csv" in said
+    # Who asks for the counts has them explained.
+    for number, request in enumerate((Request("Freq"), Request(formula="Freq ~ Gender * Admit"))):
+        config, said, *_ = surveyed("ucb.csv", request, Path(f"config{number}"))
+        assert list(config.models) == ["Freq"] and config.models["Freq"].frequency is None
+
+
+def test_a_table_whose_columns_all_explain_has_its_counts_as_response():
+    config, *_ = surveyed(table_of_counts("eyes.csv", "n", region=list("abcd"), color=list("xyz"), sex=["F", "M"]))
+    (model,) = config.models.values()
+    assert model.formula.startswith("n ~ ") and model.frequency is None and model.family == "negative_binomial"
+
+
 @pytest.mark.slow
 def test_flights_of_one_month_have_no_month_in_their_formula(folder):
     write_asa(folder, 2006, 20_000)

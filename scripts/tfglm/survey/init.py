@@ -13,6 +13,7 @@ from tfglm.addresses import is_address
 from tfglm.config import Config, Dialect, Layout, SourceConfig, column_problems, expand_files, load, load_layout
 from tfglm.config.files import parse as parse_yaml
 from tfglm.config.messages import validated
+from tfglm.config.models import columns_of
 from tfglm.config.responses import DOT, computed_response, dot_written_out
 from tfglm.data.header import read_header
 from tfglm.data.images import has_images
@@ -47,6 +48,7 @@ from tfglm.survey.responses import (
     late_flights,
     requested_response,
 )
+from tfglm.survey.tables import counted_out, frequency_in
 from tfglm.survey.types import doubtful_dates, mixed_dates
 from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
 
@@ -165,13 +167,20 @@ def init(
         say(f"  {name}: {remark}")
     header_names = {column.source: name for name, column in layout.columns.items()}
     questions = flights.questions if flights else ()
+    frequency = "" if known else frequency_of(request, header_names, columns, values)
+    of_file = columns
+    if frequency:
+        values, columns = counted_out(values, columns, frequency)
     formula, left_out = without_dot(request.formula, columns, len(values))
     request = replace(request, formula=formula)
-    response, others = responses(request, header_names, columns, values, questions)
+    response, others = responses(request, header_names, columns, values, questions, bool(frequency))
     if formula:
         proposal = replace(with_formula(formula, response, values, columns, calendar), left_out=left_out)
     else:
         proposal = propose(values, columns, calendar, response, flights=known is not None)
+    if frequency:
+        # `rare` would count the rows of the table.
+        proposal = replace(proposal, frequency=frequency, rare=frozenset())
     text = config_text(
         source,
         layout_name,
@@ -179,7 +188,7 @@ def init(
         bad_rows=seen.unreadable > 0,
         proposal=proposal,
         calendar=calendar,
-        columns=columns,
+        columns=of_file,
     )
     texts = {config_path: text}
     if not known:
@@ -190,6 +199,7 @@ def init(
     derived = "".join(f" (derived: {sql})" for sql in response.derive.values())
     say(f"Response: {response.text or response.name}{derived}, {response.reason}; {response.family.name}")
     offset = f"; offset: {proposal.offset}" if proposal.offset else ""
+    offset += f"; frequency: {frequency}" if frequency else ""
     errors = "a ridge, so no standard errors" if proposal.penalised else f"standard errors: {proposal.std_errors}"
     say(f"Formula: {proposal.formula}{offset}; {errors}")
     for column, reason in proposal.why_left_out.items():
@@ -218,8 +228,10 @@ def responses(
     columns: Sequence[ColumnSummary],
     rows: pl.DataFrame,
     questions: Sequence[Question] = (),
+    is_table: bool = False,
 ) -> tuple[ProposedResponse, list[ProposedResponse]]:
     """Return the response, and the likeliest others unless the user names one; of flights, the first of the questions.
+    `is_table` says whether the rows are those that a table of counts stands for.
 
     Raises UserError if no column could be one, and if response and formula disagree.
     """
@@ -242,8 +254,22 @@ def responses(
         return late_flights(asked[0], rows), [] if name else others
     if name:
         return requested_response(name, header, columns, rows), []
-    first, *others = candidates_of(columns, rows)
+    first, *others = candidates_of(columns, rows, is_table)
     return first, others[:MOST_OTHERS]
+
+
+def frequency_of(request: Request, header: dict[str, str], columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> str:
+    """The column of a table that says how many equal rows a row stands for; empty if there is none, if the user asks for it as a
+    response or a covariate, or if no other column could be the response."""
+    frequency = frequency_in(columns, rows)
+    asked_for = {request.response, header.get(request.response, ""), *columns_of(request.formula)}
+    if not frequency or frequency in asked_for or request.response or request.formula:
+        return "" if frequency in asked_for else frequency
+    counted, of_counted = counted_out(rows, columns, frequency)
+    with suppress(UserError):
+        candidates_of(of_counted, counted, is_table=True)
+        return frequency
+    return ""
 
 
 def without_dot(formula: str, columns: Sequence[ColumnSummary], rows: int) -> tuple[str, dict[str, str]]:

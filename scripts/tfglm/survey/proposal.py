@@ -13,31 +13,21 @@ from tfglm.survey import collinear, screening
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import ColumnSummary, described
 from tfglm.survey.flights import COVARIATES
+from tfglm.survey.names import FEW_VALUES, is_identifier, is_named, is_part_of_date
 from tfglm.survey.responses import (
     FEWEST_ROWS,
     MOST_MISSING,
-    TIME_OR_PLACE,
-    UNITS,
     ProposedResponse,
-    is_identifier,
-    is_named,
-    is_part_of_date,
     overdispersed,
     rows_of_the_rarest,
 )
+from tfglm.survey.units import unit_of
 
 MOST_COVARIATES, MOST_LEVELS = 8, 50
 FURTHER = f"a further covariate; {MOST_COVARIATES} are enough to begin with"
 """Why a column is left out that could have a term."""
-FEWEST_UNITS, FEWEST_ROWS_OF_A_UNIT, LARGEST_UNIT = 20, 2, 0.2
-"""Fewest units, and fewest rows of one on average, for errors by unit, and the largest share of the rows that one may have."""
 FEWEST_UNITS_OF_A_LEVEL = 10
 """A level of n units leaves about n - 1 degrees of freedom, and a test of one coefficient needs 8."""
-REPEATS = (
-    f"{UNITS}|country|aircraft|tailnum|firm|company|store|shop|school|hospital|clinic|county|city|state|province|district|municipality|"
-    "player|team|student|pupil|household|family|farm|litter|animal"
-)
-"""Names of units that rows repeat in a panel."""
 OTHER_NUMBER = r"^(?=.*[0-9])(?=.*[.,'%$€£])[-+0-9.,' %$€£]+$"
 """A number that is written otherwise than the layout says, with groups of thousands, a per cent sign or a currency."""
 
@@ -50,6 +40,8 @@ ARRIVAL_DELAY, DEPARTURE_DELAY = "(^|_)arr(ival)?_?.*(delay|del15)", "(^|_)dep(a
 FEWEST_EFFECTIVE_UNITS = 4.0
 """Units of equal weight among which a number must vary, at least."""
 FEWEST_ROWS_OF_A_CLASS = 5
+FEWEST_OF_A_CUT = 100
+"""Rows in which no effect, however strong, would part a response into ranges."""
 
 RESPONSE = "the response"
 """A name that no column has."""
@@ -77,6 +69,8 @@ class Proposal:
     """The logarithm of an exposure."""
     penalised: bool = False
     """Whether the covariates tell classes apart, so that only a penalty keeps coefficients finite."""
+    frequency: str = ""
+    """The column that says how many equal rows a row stands for."""
 
     @property
     def formula(self) -> str:
@@ -87,7 +81,7 @@ class Proposal:
         """The columns that the model needs."""
         exposure = re.sub(r"^log\((.*)\)$", r"\1", self.offset)
         answer = self.response.columns or [self.response.name]
-        return list(dict.fromkeys([*answer, *self.terms, *filter(None, [self.cluster, exposure])]))
+        return list(dict.fromkeys([*answer, *self.terms, *filter(None, [self.cluster, exposure, self.frequency])]))
 
     @property
     def why_left_out(self) -> dict[str, str]:
@@ -130,7 +124,7 @@ def propose(
         If there is nothing to explain the response by.
     """
     by_name = {column.name: column for column in (*columns, *map(described, calendar.parts))}
-    unit = None if flights else unit_of([column for column in columns if column.name != response.source], len(rows))
+    unit = None if flights else unit_of([column for column in columns if column.name != response.source], rows)
     cluster = unit.name if unit else calendar.cluster
     exposure = "" if flights or response.family.name != Poisson.name else exposure_in(columns, response.source)
     terms = possible_terms(columns, calendar, response.source, flights)
@@ -261,6 +255,9 @@ class _Choice:
             yield reason
         if response.family.of_classes and is_factor:
             yield lacking_classes(self.complete.drop_nulls(name), name)
+        is_number = not binomial and not response.family.of_classes
+        if is_number and is_cut(self.complete.select(value=name, response=RESPONSE).drop_nulls()):
+            yield f"a leak: each of its values is a range of {response.name}"
         if not self.flights and is_too_late(name, response.source):
             yield "known only once the flight has left; add it if you predict from there on"
         if binomial and is_informative(self.complete.select(value=name, response=RESPONSE).drop_nulls(), is_factor):
@@ -331,26 +328,6 @@ def is_too_late(name: str, response: str) -> bool:
     return bool(re.search(ARRIVAL_DELAY, response, re.IGNORECASE) and re.search(DEPARTURE_DELAY, name, re.IGNORECASE))
 
 
-def unit_of(columns: Sequence[ColumnSummary], rows: int) -> ColumnSummary | None:
-    """The first column that says by its name whom or what rows are about, if rows repeat it: their errors may be alike."""
-    for column in columns:
-        if column.kind not in ("integer", "text") or column.missing or not column.values:
-            continue
-        repeats = column.values >= FEWEST_UNITS and rows >= FEWEST_ROWS_OF_A_UNIT * column.values
-        is_unit = is_named(column, REPEATS) or is_identifier(column, rows) or is_panel(column, columns, rows)
-        if is_unit and repeats and column.frequent[0][1] <= LARGEST_UNIT * rows:
-            return column
-    return None
-
-
-def is_panel(unit: ColumnSummary, columns: Sequence[ColumnSummary], rows: int) -> bool:
-    """Whether each value has one row for each value of another column, a time by its name, as persons have in years."""
-    each, rest = divmod(rows, unit.values)
-    is_balanced = rest == 0 and unit.frequent[0][1] == each and not is_named(unit, TIME_OR_PLACE)
-    times = (column for column in columns if column is not unit and is_named(column, TIME_OR_PLACE))
-    return is_balanced and unit.kind == "integer" and any(time.values == each and not time.missing for time in times)
-
-
 def untestable(rows: pl.DataFrame, factor: str, unit: str) -> str | None:
     """Why errors by unit could not test a factor: a level that few units have; None if each has enough."""
     counts = rows.drop_nulls(factor).group_by(factor).agg(pl.col(unit).n_unique()).sort(unit, factor)
@@ -379,7 +356,7 @@ def with_formula(
     }
     response = overdispersed(response, 1.0)
     requested = f"{response.text or response.name} ~{formula.partition('~')[2]}"
-    unit = unit_of([column for column in columns if column.name not in (response.source, *terms)], len(rows))
+    unit = unit_of([column for column in columns if column.name not in (response.source, *terms)], rows)
     cluster = unit.name if unit else calendar.cluster
     return Proposal(response, terms, {}, derive, cluster, frozenset(rare), requested, unit.values if unit else 0)
 
@@ -451,11 +428,22 @@ def others_than_the_most_frequent(values: pl.Series) -> int:
     return len(values) - counts[0] if len(values) else 0
 
 
+def is_cut(frame: pl.DataFrame) -> bool:
+    """Return whether a column of few values has the ranges of a response, as the weight below 2,500 g has of the weight."""
+    ranges = (
+        frame.group_by("value").agg(rows=pl.len(), least=pl.min("response"), greatest=pl.max("response")).sort("least")
+    )
+    is_apart = (ranges["greatest"][:-1] < ranges["least"][1:]).all()
+    return bool(is_apart and len(ranges) > 1 and (ranges["rows"] >= FEWEST_ROWS).all())
+
+
 def is_informative(frame: pl.DataFrame, is_factor: bool) -> bool:
     """Return whether the column `value` separates a two-valued `response`: each level has one response only, or all numbers
     with one response are beyond all numbers with the other."""
     if is_factor:
         return frame.n_unique() == frame["value"].n_unique()
+    if len(frame) < FEWEST_OF_A_CUT or frame["value"].n_unique() > FEW_VALUES:
+        return False
     ranges = frame.group_by("response").agg(least=pl.min("value"), greatest=pl.max("value"))
     (_, least, greatest), (_, other_least, other_greatest) = ranges.rows()
     return greatest <= other_least or other_greatest <= least

@@ -19,21 +19,22 @@ from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.families.poisson import Poisson
 from tfglm.survey.columns import MEANINGS, ColumnSummary
 from tfglm.survey.flights import Question
+from tfglm.survey.names import FEW_VALUES, TIME_OR_PLACE, is_identifier, is_named, words_of_name
+from tfglm.survey.units import unit_of
 
 FEWEST_ROWS = 10
 """For each coefficient; of a two-valued response, rows of the rarer value: the rule of ten events for a variable."""
 MOST_MISSING = 0.2
 """Share of the rows: whoever lacks the value of a covariate is dropped."""
-FEW_VALUES = 12
-"""A whole number with no more values may be meant as a factor."""
-
 OUTCOMES = (
     "target|outcome|response|diagnosis|readmitted|stroke|converted|clicked|subscribed|purchased|bought|surviv(ed|al)|died|dead|"
     "deaths?|deceased|churn(ed)?|attrition|exited|default(ed)?|fraud|cancell?ed|approved?|reject(ed)?|released|vote|voting"
 )
 """Names of a response, as a pattern, also as the first or the last of several words."""
-WHOLE_OUTCOMES = "y|purchase|label|class|event|success|late|result|risk|returned|won"
+WHOLE_OUTCOMES = "y|purchase|label|class|case|event|success|late|result|risk|returned|won"
 """Names of a response that say so only alone."""
+CLASSES = "label|class"
+"""Those of a few classes: a class of many numbers is one of a school."""
 AMOUNTS = (
     "(sale)?prices?|msrp|rent|charges?|fares?|tips?|costs?|expens(es?|iture)|spending|sales|revenue|profit|salary|wages?|value|"
     "delay|mpg|medv|quality|strength|yield|demand|consumption|emissions?|expectancy|life_?exp"
@@ -43,22 +44,20 @@ FEW_AMOUNTS = "quality|delay"
 """Those that may have few values, as scores do."""
 COUNTS = (
     "visits?|(md|doc)vis(its)?|n?claims?|(claim|n)nb|claim_nb|accidents|crashes|injuries|casualties|rentals|affairs|"
-    "satell(ites)?|seizures|deaths|cases|events|incidents|infections|births|goals|articles|publications|arrests"
+    "satell(ites)?|seizures|deaths|cases|events|incidents|infections|births|ncases|goals|articles|publications|arrests"
 )
 """Names of counts that are often explained."""
-WHOLE_COUNTS = "count|cnt"
+WHOLE_COUNTS = "count|cnt|freq|frequency|n"
 """Names of counts that say so only alone."""
+DURATIONS, SMALL = "days|nights|hours|minutes|weeks|months|years", 4
+"""Names of numbers of days or the like, and the greatest of them in medians, at least, if they count something."""
 EXPLAINS = (
     "age|sex|gender|(fe)?male|adult|race|ethnic(ity)?|region|country|state|city|county|zip(code)?|postcode|area|married|marital|"
-    "education|smok(er|ing)|treat(ed|ment)?|arm|group|exposure|offset|weights?|pop(ulation)?|holiday|weekend|season|color|type"
+    "education|strat(um|a)|smok(er|ing)|treat(ed|ment)?|arm|group|exposure|offset|weights?|pop(ulation)?|holiday|weekend|season|color|type"
 )
 """Names of columns that explain, and come before what they explain."""
 DECORATION = frozenset(["is", "has", "was", "flag", "status", "event", "indicator", "usd", "eur", "total", "column"])
 """Words around the name of a response."""
-TIME_OR_PLACE = "years?|yr|quarter|month|mnth|week|weekday|day|days|hour|hr|time|lat|latitude|lon|lng|long|longitude"
-"""Names of numbers that explain, and are not explained."""
-UNITS = "individual|subject|person|patient|client|customer|account|passenger|employee|invoice|participant|respondent"
-"""Names of columns that say whom a row is about."""
 MOST_MISSING_RESPONSES = 0.5
 """The same of a response that its name or label tells: wages are missing for those who do not work."""
 MOST_CLASSES = 7
@@ -106,17 +105,25 @@ def late_flights(question: Question, rows: pl.DataFrame) -> ProposedResponse:
     return ProposedResponse(question.name, question.source, Binomial(), question.reason, late, derive, where)
 
 
-def candidates_of(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> list[ProposedResponse]:
-    """Return the columns that could be the response, the likeliest first. Raises UserError if none could be one."""
-    never = dummies_of_sets(columns, rows) | squares(columns)
+def candidates_of(
+    columns: Sequence[ColumnSummary], rows: pl.DataFrame, is_table: bool = False
+) -> list[ProposedResponse]:
+    """Return the columns that could be the response, the likeliest first. Raises UserError if none could be one.
+
+    In a table of counts (`is_table`) the place of a column does not matter, and no column is explained whose name says that it
+    explains.
+    """
+    never = dummies_of_sets(columns, rows) | squares(columns) | designed(columns, rows)
     if {"x", "y", "z"} <= {column.name.lower() for column in columns}:
         never |= {"y", "Y"}  # a place or a size, not a response
     ranked = []
     for place, column in enumerate(columns):
         if column.kind == "date" or is_identifier(column, len(rows)):
             continue
-        rank, reason = rank_of(column, place)
-        if rank is None or column.name in never:
+        rank, reason = rank_of(column, 1 if is_table else place)
+        if rank is None and is_duration(column, rows[column.name]):
+            rank, reason = 1, "a number of days or the like, most of them small"
+        if rank is None or column.name in never or (is_table and not rank):
             continue
         if column.missing > (MOST_MISSING_RESPONSES if rank > 1 else MOST_MISSING) * len(rows):
             continue
@@ -135,10 +142,11 @@ def candidates_of(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> list[
             "no column could be a response: none has two values, ten rows of each, or is a number of more than "
             f"{FEW_VALUES} values\n  derive one: docs/config/data.md (How do I derive a column?)"
         )
-    ranked.sort(key=lambda entry: entry[:2], reverse=True)
+    ranked = varying(ranked, columns, rows)
+    ranked.sort(key=lambda entry: (entry[0], is_table and entry[2].values == 2, entry[1]), reverse=True)
     # Where many columns are 0 or 1, others that no name tells are the likelier ones behind the first.
     ranked[1:] = sorted(ranked[1:], key=lambda entry: (entry[0], entry[2].values > 2), reverse=True)
-    if not ranked[0][-1]:
+    if not ranked[0][-1] and not is_table:
         ranked[0] = (*ranked[0][:3], "the last column that could be one")
     return [as_response(column, rows, reason or KINDS[column.values > 2]) for _, _, column, reason in ranked]
 
@@ -147,8 +155,9 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[int | None, str]:
     """How likely a column is the response by name, label and place, and why, if name or label says so; None if it never is."""
     words = words_of_name(column)
     plain = [word for word in words if word not in DECORATION] or words
-    named = "named as a response often is"
-    if re.fullmatch(f"{OUTCOMES}|{WHOLE_OUTCOMES}", "_".join(plain)) or re.fullmatch(OUTCOMES, plain[-1]):
+    named, is_many = "named as a response often is", column.is_numeric and column.values > FEW_VALUES
+    named_so = OUTCOMES if is_many and re.fullmatch(CLASSES, "_".join(plain)) else f"{OUTCOMES}|{WHOLE_OUTCOMES}"
+    if re.fullmatch(named_so, "_".join(plain)) or re.fullmatch(OUTCOMES, plain[-1]):
         return 4, named
     if re.fullmatch(OUTCOMES, plain[0]):
         return 3, named
@@ -180,6 +189,45 @@ def are_classes(column: ColumnSummary, rows: pl.DataFrame) -> bool:
 def rows_of_the_rarest(values: pl.Series) -> int:
     """How many rows have the rarest of some values."""
     return int(values.alias("value").value_counts()["count"].to_numpy().min())
+
+
+Ranked = tuple[int, int, ColumnSummary, str]
+"""How likely a column is the response, its place, and why."""
+
+
+def varying(ranked: list[Ranked], columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> list[Ranked]:
+    """Return the candidates whose values differ between the rows of a unit, if there is one without a name of what explains.
+
+    If rows repeat a unit, such as a patient at each visit, what is the same in all of its rows is no response of a row.
+    """
+    unit = unit_of(columns, rows, fewest=2)
+    if unit is None:
+        return ranked
+    ranked = [entry for entry in ranked if entry[2] is not unit] or ranked
+    kept = []
+    for entry in ranked:
+        pairs = rows.select(unit.name, entry[2].name).drop_nulls()
+        if pairs.n_unique() > pairs[unit.name].n_unique():
+            kept.append(entry)
+    explained = [column for _, _, column, _ in kept if rank_of(column, 1)[0] != 0]
+    return kept if explained else ranked
+
+
+def designed(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set[str]:
+    """The factors of an experiment: two or more columns of few values, each combination of which has as many rows."""
+    # If the most frequent value has its share of the rows, all have.
+    few = [
+        column.name
+        for column in columns
+        if 2 <= column.values <= FEW_VALUES and column.values * column.frequent[0][1] == len(rows)
+    ]
+    found: set[str] = set()
+    for first, second in itertools.combinations(few, 2):
+        cells = rows.group_by(first, second).len()["len"]
+        whole = rows[first].n_unique() * rows[second].n_unique()
+        if len(cells) == whole and cells.min() == cells.max():
+            found |= {first, second}
+    return found
 
 
 def squares(columns: Sequence[ColumnSummary]) -> set[str]:
@@ -297,6 +345,14 @@ def as_response(column: ColumnSummary, rows: pl.DataFrame, reason: str) -> Propo
     return ProposedResponse(name, column.name, Binomial(), reason, (values == event).cast(pl.Int64), derive)
 
 
+def is_duration(column: ColumnSummary, values: pl.Series) -> bool:
+    """Whether a column counts days or the like, such as those of absence: whole numbers most of which are small. The days of a
+    panel are spread evenly."""
+    if column.kind != "integer" or column.values <= FEW_VALUES or column.least < 0 or not is_named(column, DURATIONS):
+        return False
+    return float(np.median(values.drop_nulls().to_numpy())) <= column.greatest / SMALL
+
+
 def is_count(column: ColumnSummary, values: pl.Series) -> bool:
     """Whether a column counts: whole numbers from 0 with a name that says so, or mostly small: 0 or 1 is the most frequent, or
     the median is small beside the greatest."""
@@ -304,65 +360,12 @@ def is_count(column: ColumnSummary, values: pl.Series) -> bool:
         return False
     if is_named(column, AMOUNTS):
         return False
-    if is_named(column, f"{COUNTS}|{WHOLE_COUNTS}"):
+    if is_named(column, f"{COUNTS}|{WHOLE_COUNTS}") or is_duration(column, values):
         return True
     is_small = column.values > FEW_VALUES and float(np.median(values.drop_nulls().to_numpy())) <= min(
         MEDIAN_OF_COUNTS, column.greatest / 5
     )
     return column.least == 0 and (column.frequent[0][0] <= 1 or is_small)
-
-
-def words_of_name(column: ColumnSummary) -> list[str]:
-    """The words of a column's name, in lower case and without numbers at the end."""
-    words = [word.lower() for word in re.split(r"_|(?<=[a-z])(?=[A-Z])", column.name) if word]
-    while len(words) > 1 and words[-1].isdigit():
-        words.pop()
-    return words or [column.name.lower()]
-
-
-PARTS_OF_DATES = {
-    "(hr|hour)s?|hour_?of_?day": 24,
-    "week_?day|wday|dow|day_?of_?week": 7,
-    "mon|mnth|month|month_?of_?year": 12,
-    "season|quarter|qtr": 4,
-}
-"""Names of the parts of a date or time, with the largest number of each."""
-
-
-def is_named(column: ColumnSummary, names: str) -> bool:
-    """Whether a column has one of the names, as a pattern, alone or as the last of several words."""
-    words = words_of_name(column)
-    return bool(re.fullmatch(names, words[-1]) or re.fullmatch(names, "_".join(words)))
-
-
-WORDS_IN_ID = "(paid|bid|grid|aid|fluid|solid|hybrid|covid)$"
-"""Names that end like those of identifiers."""
-
-
-def is_identifier(column: ColumnSummary, rows: int) -> bool:
-    """Whether a column numbers or names the rows, or says by its name that it identifies something."""
-    if column.kind not in ("integer", "text"):
-        return False
-    if re.search(r"(^|_)((?i:id|uuid|identifier)|key|index|rownames)$|[a-z]I[dD]$|^(ID[a-z]|id[_A-Z])", column.name):
-        return True
-    # CLIENTNUM, Sample_Number, individual
-    name = column.name.lower().replace("_", "")
-    numbered = rf"({UNITS}|row|record|sample|order|serial)(num|number|nr|no|code)"
-    if column.values > FEW_VALUES and re.fullmatch(f"{UNITS}|{numbered}", name):
-        return True
-    if is_named(column, TIME_OR_PLACE):
-        return False
-    of_all = column.values == rows - column.missing and rows > FEW_VALUES
-    # PID, CUSTID
-    is_called_so = name.endswith("id") and not re.search(WORDS_IN_ID, name)
-    return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows or is_called_so)
-
-
-def is_part_of_date(column: ColumnSummary) -> bool:
-    """Whether whole numbers are the hours, weekdays, months or the like that their name says: a factor, as 23 and 0 are near."""
-    if column.kind != "integer" or column.values < 3 or column.least < 0:
-        return False
-    return any(is_named(column, names) and column.greatest <= most for names, most in PARTS_OF_DATES.items())
 
 
 def overdispersed(response: ProposedResponse, unexplained: float) -> ProposedResponse:

@@ -13,8 +13,9 @@ from tfglm.errors import short
 from tfglm.families.multinomial import Multinomial
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import MEANINGS, ColumnSummary
+from tfglm.survey.names import FEW_VALUES
 from tfglm.survey.proposal import Proposal
-from tfglm.survey.responses import FEW_VALUES, FEWEST_ROWS
+from tfglm.survey.responses import FEWEST_ROWS
 
 SEPARATORS = {"tab": "tabs", ";": "semicolons", "|": "vertical bars"}
 
@@ -83,11 +84,16 @@ def selection_lines(proposal: Proposal) -> list[str]:
         lines += ["  # New columns, in SQL.", "  derive:", *pairs(response.derive, 4)]
     if response.where:
         lines += ["  # Only rows that meet these conditions take part.", "  where:", *pairs(response.where, 4)]
+    if proposal.frequency:
+        lines += ["  # All rows are fitted: a row of a table stands for many.", "  split:", "    train: 'TRUE'"]
+    else:
+        lines += [
+            "  # A fifth of the rows, drawn at random, is kept to evaluate the fit.",
+            "  split:",
+            "    train: random < 0.8",
+            "    evaluate: random >= 0.8",
+        ]
     lines += [
-        "  # A fifth of the rows, drawn at random, is kept to evaluate the fit.",
-        "  split:",
-        "    train: random < 0.8",
-        "    evaluate: random >= 0.8",
         "  # What models may use. A row that lacks one of these is dropped, and counted on the page data/rows.html.",
         f"  columns: [{', '.join(map(quoted, proposal.columns))}]",
     ]
@@ -118,6 +124,7 @@ def model_lines(proposal: Proposal, calendar: Calendar, may_be_factors: list[str
             else []
         ),
         *offset_lines(proposal),
+        *frequency_lines(proposal),
         *error_lines(proposal, calendar),
     ]
 
@@ -128,6 +135,16 @@ def offset_lines(proposal: Proposal) -> list[str]:
     return [
         "    # The count is proportional to this exposure: coefficients are about rates.",
         f"    offset: {quoted(proposal.offset)}",
+    ]
+
+
+def frequency_lines(proposal: Proposal) -> list[str]:
+    if not proposal.frequency:
+        return []
+    return [
+        f"    # {proposal.frequency} says how many equal rows a row stands for. To explain the counts, ask for response="
+        f"{proposal.frequency}.",
+        f"    frequency: {quoted(proposal.frequency)}",
     ]
 
 
