@@ -88,7 +88,7 @@ INFINITE = 15.0
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    return [ingest_frame(ROWS.assign(constant=2), tmp_path_factory.mktemp("smooths"))]
+    return [ingest_frame(ROWS.assign(constant=2, far=ROWS["wet"] + 1e6), tmp_path_factory.mktemp("smooths"))]
 
 
 @pytest.fixture(scope="module")
@@ -367,6 +367,7 @@ REFUSED = {
     "delay ~ s(hour, by=hour)": "by is another column: a factor, as in s(distance, by=carrier), or a number that multiplies",
     "delay ~ s(hour, by=log(wind))": "or a number that multiplies the curve; define others under data.derive",
     "delay ~ s(hour, by=constant)": "`constant` has the value 2 in all training rows; leave by out",
+    "delay ~ s(hour, by=far)": "`far` is not centred, and its mean, 1e+06, is more than 1,000 standard deviations from 0; ",
     "delay ~ s(hour, by=delay)": "`delay` is the response and cannot be on the right-hand side too",
     "delay ~ s(hour, sp=0)": "sp of s() is the smoothing parameter, a number above 0, received 0",
     "delay ~ s(hour, wind, miles)": "s() takes one column or two, and k, bs and by, as in s(distance, k=20, bs=cr); for a "
@@ -408,7 +409,7 @@ REFUSED = {
 def test_a_smooth_that_cannot_be_is_refused(formula, files):
     with pytest.raises(UserError) as error:
         fit_files(files, formula, "gaussian")
-    assert REFUSED[formula] in str(error.value)
+    assert str(error.value).count(REFUSED[formula]) == 1
 
 
 NAMED = {

@@ -13,6 +13,7 @@ from tfglm.config.responses import computed_response, reason_of
 from tfglm.config.std_errors import StdErrors
 from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, counted_levels, labels
+from tfglm.data.limits import FAR
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
 from tfglm.design.by_class import by_class, in_order
@@ -254,12 +255,18 @@ class _DesignBuilder:
 
     def multiplying(self, term: FormulaTerm, where: str) -> list[FormulaFactor]:
         """The factors of `s(x, by=z)` with a number z: the curve has a constant, and a name of its own beside s(x). Raises
-        UserError for a z that does not vary."""
+        UserError for a z that does not vary, or hardly beside its mean."""
         *smooths, number = term.factors
-        low, high = self.dictionary.columns[number.column].limits
+        column = self.dictionary.columns[number.column]
+        low, high = column.limits
         if low == high:
             raise UserError(
                 f"{where}: `{term.name}`: `{number.name}` has the value {low:g} in all training rows; leave by out"
+            )
+        if column.is_far:
+            raise UserError(
+                f"{where}: `{term.name}`: `{number.name}` is not centred, and its mean, {column.mean:g}, is more than "
+                f"{FAR:,.0f} standard deviations from 0; subtract the mean under data.derive"
             )
         of_curve = []
         for factor in smooths:

@@ -74,6 +74,11 @@ class FormulaTerm:
         return ":".join(random[:1] or self.multiplied)
 
     @property
+    def is_smooth(self) -> bool:
+        """Whether it is a penalised curve or surface."""
+        return any(factor.is_smooth for factor in self.factors)
+
+    @property
     def multiplied(self) -> list[str]:
         """What the formula multiplies: a tensor product is one factor there."""
         return list(dict.fromkeys(factor.surface or factor.name for factor in self.factors))

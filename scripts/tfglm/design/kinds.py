@@ -206,9 +206,11 @@ def check_overlap(
     where: str, term: FormulaTerm, terms: Sequence[FormulaTerm], kinds: Mapping[str, Kind | None]
 ) -> None:
     """Raise UserError for a smooth that contains a straight line of another term."""
-    if not any(factor.is_smooth for factor in term.factors):
+    if not term.is_smooth:
         return
-    for other in (other for other in terms if other is not term):
+    later = terms[terms.index(term) + 1 :]
+    # Two smooths are told once.
+    for other in (other for other in terms if other is not term and not (other.is_smooth and other in later)):
         shared = min(lines_of(term, kinds) & lines_of(other, kinds), key=sorted, default=None)
         if shared:
             columns = " times ".join(f"`{column}`" for column, _ in sorted(shared))
