@@ -17,6 +17,7 @@ and A_g are the identity outside the range of X~_g. Let O_g be an orthonormal ba
 Cholesky factorisation, and alpha = L^-1 a. Then
 
     O_g'X~_g L = B,  O_g'z_g = t = B alpha,  B'O_g'e_g = u_g,  y_g = L'X~_g'z_g = C_g alpha,
+
     Phi_g = I + rho t t',  Psi_g = Phi_g - Phi_g B B' - B B' Phi_g + B (I + rho sum_k y_k y_k') B',
     A_g = Phi_g^1/2 (Phi_g^1/2 Psi_g Phi_g^1/2)^-1/2 Phi_g^1/2,
 
@@ -60,7 +61,7 @@ LARGEST_BLOCK = 2**21
 """Numbers in a block of contrasts, for all clusters and coefficients."""
 
 TILE = 2**20
-"""Size of the tile in which a joint test is summed, if there are no more coefficients than its root."""
+"""Size of the tiles of a joint test, which are summed, if there are no more coefficients than its root."""
 
 
 class Spread(NamedTuple):

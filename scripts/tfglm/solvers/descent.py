@@ -8,9 +8,9 @@ A descent is at a point and repeats:
 4. Take the whole step, or half of it, a quarter, ..., until the objective falls. If it never falls, renew an old matrix and go
    to 1; with a fresh matrix, end.
 
-Each subclass defines these four parts: Fisher scoring and Newton's method (solvers.newton), proximal Newton
-(solvers.elastic_net), Newton's method under Jeffreys' prior (solvers.firth) and in a plane (solvers.profile), the search for
-separated rows (solvers.rectifier), and the search for a shape (solvers.shape).
+Each subclass defines these four parts. It is Fisher scoring or Newton's method (solvers.newton), also under Jeffreys' prior
+(solvers.firth) or in a plane (solvers.profile), or proximal Newton (solvers.elastic_net). Others search for separated rows
+(solvers.rectifier), a shape (solvers.shape), or smoothing parameters (solvers.smooth, solvers.reml).
 """
 
 from abc import ABC, abstractmethod

@@ -1,8 +1,8 @@
 """The effective number of clusters by the design: how many clusters of equal information would say as much of a coefficient.
 
 It decides which tests by cluster are reported if CR2 costs too much, if there are clusters of several columns, and for dates
-that are close to each other. The response does not enter, as all is for the null model, whose weights are equal but for prior
-weights and the offset.
+that are close to each other. Everything is computed for the null model, so the response does not enter: only prior weights and
+the offset make its weights unequal.
 
 Let w_i be these weights, with mean 1 over the rows, M the inverse information matrix, c a combination of coefficients and x_i a
 row of the design matrix. Let the rows of a cluster share a tenth of their variance (rho = 1/9). Then cluster g adds to the
@@ -15,8 +15,8 @@ approximated. With n_g, the sum of its w_i, it is (c'M h_g)^2 / n_g and a part w
 together c'M c - sum of (c'M h_g)^2 / n_g, exactly. A cluster's share of them is taken to be proportional to the sum over the
 columns j of (c'M e_j)^2 k_gj, with k_gj = sum of w_i (x_ij - h_gj / n_g)^2.
 
-The degrees of freedom are those of the variances v_g (`serial.degrees_of_freedom`). For several combinations they are those of
-the Wishart distribution that approximates the sum of independent Wishart matrices with these covariances.
+The variances v_g have these degrees of freedom (`serial.degrees_of_freedom`). For several combinations, a Wishart distribution
+approximates the sum of independent Wishart matrices with these covariances, and its degrees of freedom are used.
 """
 
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ CONSTANT = 1e-10
 
 @dataclass(frozen=True)
 class ColumnsByCluster:
-    """What the clusters of a column of clusters, or the dates, have of the columns of the design matrix.
+    """The columns of the design matrix, summed by cluster of a column of clusters, or by date.
 
-    `sums` [clusters, n] are the h_g and `sizes` [clusters] the n_g, both for weights of mean 1 and in units that make M that
-    of the null model. `within` [clusters, n] are the k_gj, in any unit.
+    `sums` [clusters, n] are the h_g and `sizes` [clusters] the n_g, both for weights of mean 1 and in units in which M belongs
+    to the null model. `within` [clusters, n] are the k_gj, in any unit.
     """
 
     sums: np.ndarray

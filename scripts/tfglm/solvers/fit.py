@@ -155,7 +155,7 @@ def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.
 
 
 def with_shape(rows: Workload, estimated: shape.Shape) -> Workload:
-    """The rows with a design in which the shape of the family is fixed."""
+    """The rows with a design that takes the estimated shape of the family as known."""
     return rows.with_design(rows.design.as_fitted({estimated.name: estimated.value}))
 
 
@@ -167,7 +167,7 @@ def without(objective: Objective, theta_anew: Workload | None, term: str) -> Sol
         rows = theta_anew.with_design(together(theta_anew.design))
         return solve_across(objective_of(with_shape(rows, shape_of(rows, run, term)), run, term).begin(), newton.solve)
     if counted.asked.constant is None:
-        # Without a constant column, the origin of the responses is part of the model.
+        # If there is no constant column, the origin of the responses is part of the model.
         counted = Counted(counted.workload.with_design(counted.asked), counted.as_asked, *counted[2:])
     design = together(counted.workload.design)
     counted = counted._replace(workload=counted.workload.with_design(design), asked=design)

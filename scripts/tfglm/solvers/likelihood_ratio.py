@@ -152,7 +152,7 @@ def penalised_likelihood_ratios(full: Solution) -> list[dict[str, object]]:
 
 
 def _at_zero(whole: Solution, of_term: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """What is zero if a term has no effect, as `firth.solve` takes it: coefficients of the fit [p], or combinations of them.
+    """The coefficients of the fit [p], or combinations of them, that are zero if a term has no effect; for `firth.solve`.
 
     `of_term` [p] marks the coefficients of the term. The fit may have a number as the rest that earlier numbers of its column
     leave. Then the coefficients of these numbers on the scale of the data are combinations of several coefficients of the fit.
@@ -191,5 +191,5 @@ def _redundant_in(full: Solution, of_term: np.ndarray) -> Solution:
     objective = replace(objective, status=status, held=held, null_vectors=null_vectors)
     moved = np.where(objective.free, holding_zero(held, null_vectors) @ full.point.coefficients, 0.0)
     point = objective.with_prior(moved)
-    assert point, "the information matrix is that of the same model"
+    assert point, "the model and its information matrix are the same"
     return replace(full, objective=objective, point=point)

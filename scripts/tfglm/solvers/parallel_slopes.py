@@ -1,9 +1,9 @@
-"""Do covariates act alike at all thresholds of ordered classes? With the logit these are proportional odds.
+"""Do covariates act alike at all thresholds of ordered classes (proportional odds, if the link is the logit)?
 
-The score test (Rao 1948), as in SAS's LOGISTIC: in the larger model each threshold above the first has further slopes d_k, as in
-zeta_k + x'd_k - x'b, and the test is of d_k = 0. With the derivative g of the loss by all d_k, and the expected information I at
-the fit, the statistic is g' (I_dd - I_db I_bb^-1 I_bd)^-1 g, where b are the coefficients of the fit. It needs one pass over the
-rows, and no fit of the larger model, whose probabilities may be negative. A term alone is tested by its own d_k.
+The score test (Rao 1948), as in SAS's LOGISTIC. In the larger model each threshold above the first has further slopes d_k, as in
+zeta_k + x'd_k - x'b. The test is of d_k = 0. Let b be the coefficients of the fit, g the derivative of the loss by all d_k, and I
+the expected information there. The statistic is g' (I_dd - I_db I_bb^-1 I_bd)^-1 g. It needs one pass over the rows, and no fit
+of the larger model, whose probabilities may be negative. A term alone is tested by its own d_k.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tfglm.solvers.information import Blocks, assemble, gradient
 from tfglm.solvers.objective import Solution
 
 MOST_SLOPES = 1_000
-"""Of the larger model: its information matrix is dense."""
+"""Further slopes of the larger model, at most: its information matrix is dense."""
 
 SINGULAR_BELOW = 1e-10
 """Scaled pivot below which a slope of the larger model is not identified."""
@@ -73,7 +73,7 @@ def in_order(blocks: Blocks) -> np.ndarray:
 
 
 def score_statistic(information: np.ndarray, score: np.ndarray, tested: np.ndarray, fitted: np.ndarray) -> float:
-    """g' (I_dd - I_db I_bb^-1 I_bd)^-1 g of the `tested` coefficients d, with b the `fitted` ones; NaN if d is not identified."""
+    """g' (I_dd - I_db I_bb^-1 I_bd)^-1 g for the `tested` coefficients d and the `fitted` b; NaN if d is not identified."""
     across = information[np.ix_(fitted, tested)]
     own = information[np.ix_(tested, tested)]
     left = own - across.T @ scipy.linalg.solve(information[np.ix_(fitted, fitted)], across, assume_a="pos")

@@ -1,6 +1,6 @@
 """A path of penalties: fit an elastic net for each penalty, the largest first, and choose a penalty.
 
-1. The penalties are those of the config. By default they are evenly spaced on the logarithmic scale, from the smallest penalty
+1. The config gives the penalties. By default they are evenly spaced on the logarithmic scale, from the smallest penalty
    that sets all coefficients to 0.
 2. For each penalty, F is minimised (solvers.elastic_net) from the coefficients and the information matrix of the penalty before.
 3. The chosen penalty has the smallest deviance on held-out rows or the smallest AIC, or the rule of a cross-validation chooses
@@ -10,8 +10,8 @@ A cross-validation sums the deviance of each penalty on rows outside its fit, fo
 
 1. For each fold, follow the path over the rows of the other folds, at the penalties of all rows.
 2. d_k is the mean deviance of a row in fold k, and w_k is the sum of its weights. The deviance of a penalty is
-   d = sum w_k d_k / sum w_k. Its standard error is the root of sum w_k (d_k - d)^2 / sum w_k / (K - 1), as in cv.glmnet (Hastie,
-   Tibshirani & Friedman, The Elements of Statistical Learning, 2009, 7.10).
+   d = sum w_k d_k / sum w_k. Its standard error is the root of sum w_k (d_k - d)^2 / sum w_k / (K - 1), as in cv.glmnet.
+   (Hastie, Tibshirani & Friedman, The Elements of Statistical Learning, 2009, 7.10.)
 """
 
 from collections.abc import Callable
@@ -94,8 +94,8 @@ def unpenalised_alone(start: Solution) -> Point:
 def without_penalised(objective: Objective, point: Point) -> Point:
     """The closest point whose penalised coefficients are 0, measured by the linear predictor.
 
-    Without an intercept, the null model has nonzero coefficients of a factor, which may be penalised. Raises UserError if rows
-    have no mean at the point.
+    If there is no intercept, the null model has nonzero coefficients of a factor, which may be penalised. Raises UserError if
+    rows have no mean at the point.
     """
     left_out = np.where(objective.unpenalised, 0.0, point.coefficients)
     if not left_out.any():

@@ -152,7 +152,7 @@ def _link(family: Family, mean: float) -> float:
 
 
 def valid_start(design: Design, coefficients: np.ndarray, counts: Sums, free: np.ndarray) -> np.ndarray:
-    """The coefficients [p] with which a fit begins.
+    """The first coefficients of a fit, [p].
 
     With an intercept, these are the coefficients of the null model. Without one, the linear predictor of the null model is 0. It
     may be far from the responses, and some links have no mean there. So the start gives each row the mean response, up to the

@@ -1,9 +1,9 @@
 """Profile likelihood intervals: the values of a combination t'b of coefficients that a likelihood ratio test does not reject.
 
-For a value v, let D(v) be the smallest deviance with t'b = v, less the deviance of the fit, divided by the dispersion. zeta(v)
-is the root of D(v), with the sign of v less the estimate. The interval ends where zeta is -z and z. z is the quantile of the
-normal distribution, or of t if the dispersion is estimated (Venables & Ripley, Modern Applied Statistics with S, 2002, 7.2; R's
-confint of a glm interpolates zeta between some values).
+For a value v, let D(v) be the smallest deviance with t'b = v, less the deviance of the fit, divided by the dispersion. The root
+of D(v), with the sign of v less the estimate, is zeta(v). The interval ends where zeta is -z and z, the quantile of the normal
+distribution, or of t if the dispersion is estimated. (Venables & Ripley, Modern Applied Statistics with S, 2002, 7.2. R's confint
+of a glm interpolates zeta between some values.)
 
 Newton's steps in the plane t'b = v find D(v) (`DescentInPlane`). With gradient g and information matrix I,
 
@@ -63,7 +63,7 @@ class Least(NamedTuple):
 
 @dataclass(frozen=True)
 class Plane:
-    """The planes t'b = v for `direction` t [p], in which the deviance is minimised, over theta too if it is free."""
+    """The planes t'b = v for `direction` t [p]. There the deviance is minimised, over theta too if it is free."""
 
     solution: Solution
     direction: np.ndarray

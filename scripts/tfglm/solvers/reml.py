@@ -6,8 +6,8 @@ phi, minimise Laplace's approximation of minus the logarithm of the restricted l
 
     V = -l(b, phi) + b'Pb / (2 phi) + log|H + P| / 2 - log|P|_+ / 2 - m log(2 pi phi) / 2.
 
-l is the log-likelihood at the minimum b of F, H the second derivative of the loss there, |P|_+ the product of the entries of P
-that are not 0, and m the number of coefficients without a penalty.
+l is the log-likelihood at the minimum b of F, and H the second derivative of the loss there. |P|_+ is the product of the entries
+of P that are not 0, and m the number of coefficients without a penalty.
 
 Near b the loss is quadratic, and log|H + P| / 2 changes by t'(b - b0), with its derivative t. So V is a function of few matrices
 (`WorkingModel`). Newton's method minimises it over log lambda and log phi, without a pass over the rows (`RemlDescent`).
@@ -36,7 +36,7 @@ LONGEST_OF_THETA = 1.0
 """The largest change of log theta in a turn."""
 
 STEP = 1e-4
-"""The step of log lambda between first derivatives of V, whose difference gives second ones."""
+"""The step of log lambda between first derivatives of V. Their difference gives the second derivatives."""
 
 PRECISE = 1e-9
 """The step of log lambda and log phi at which a turn ends."""
@@ -107,7 +107,7 @@ class Penalties:
         return cls(tuple(smooths), weights, ranks, shared, lowest, highest, first)
 
     def begin(self, near: Solution | None) -> Parameters:
-        """Where a search begins: at the log lambdas of a solution with as many, or at the first."""
+        """The start of a search: the log lambdas of a solution with as many, or the first."""
         known = near.log_lambda if near and len(near.log_lambda) == len(self.first) else self.first
         return Parameters(np.clip(known, self.lowest, self.highest), 0.0)
 
@@ -141,8 +141,8 @@ class Penalties:
 
 
 class ThetaTerms(NamedTuple):
-    """How V near a fit depends on log theta, which is `at` there: -l + log|H + P| / 2 by `slope` and `curvature`, and the
-    gradient of the loss by `of_gradient` [p]."""
+    """How V near a fit depends on log theta, which is `at` there. `slope` and `curvature` belong to -l + log|H + P| / 2, and
+    `of_gradient` [p] to the gradient of the loss."""
 
     at: float
     slope: float
@@ -267,8 +267,8 @@ class WorkingModel:
 
 
 class Derivatives(NamedTuple):
-    """The gradient and the second derivatives of V by log lambda, and by log phi or log theta; the effective degrees of freedom
-    of the penalised coefficients of each term, and the derivatives of b by log lambda, [smooths, p]."""
+    """The gradient and the second derivatives of V by log lambda, and by log phi or log theta. `effective` has the effective
+    degrees of freedom of the penalised coefficients of each term, `moved` [smooths, p] the derivatives of b by log lambda."""
 
     gradient: np.ndarray
     hessian: np.ndarray
@@ -299,7 +299,7 @@ def traces_of(factored: Factored, weights: np.ndarray) -> np.ndarray:
 class RemlDescent(Descent):
     """Newton's method for V of a working model, within the limits of log lambda.
 
-    Where the second derivatives are not positive definite, their absolute eigenvalues give the step. If the penalised
+    If the second derivatives are not positive definite, their absolute eigenvalues give the step. If the penalised
     coefficients of a term are nearly 0, and V falls or is flat as lambda rises, lambda is set to its upper limit.
     """
 
@@ -389,8 +389,8 @@ def dispersed(objective: Objective) -> Callable[[float], Dispersed] | None:
 
 
 def needs_exact_hessian(std_errors: str, penalties: Penalties) -> np.ndarray:
-    """Whether errors need the exact second derivatives of V by each log lambda and log phi, [smooths + 1]: for intervals of the
-    standard deviations of random effects, and where errors count the estimation of lambda."""
+    """Whether errors need the exact second derivatives of V by each log lambda and log phi, [smooths + 1]. Intervals of the
+    standard deviations of random effects need them, and errors that count the estimation of lambda."""
     every, with_intervals = std_errors == UNCONDITIONAL, std_errors in OF_POSTERIOR
     return np.array([every or (with_intervals and smooth.is_random) for smooth in penalties.smooths] + [every])
 
@@ -398,9 +398,10 @@ def needs_exact_hessian(std_errors: str, penalties: Penalties) -> np.ndarray:
 def with_exact_hessian(
     derivatives: Derivatives, solution: Solution, penalties: Penalties, parameters: Parameters, which: np.ndarray
 ) -> Derivatives:
-    """The derivatives with second ones that allow for the change of H with b, by differences of the first ones.
+    """The derivatives, the second of which allow for the change of H with b. They are differences of first derivatives.
 
-    Only those by the log lambdas marked in `which` change. Each needs passes for H and t. In a linear regression H is constant.
+    Only derivatives by the log lambdas marked in `which` change. Each needs passes for H and t. In a linear regression H is
+    constant.
     """
     objective, b = solution.objective, solution.point.coefficients
     if objective.family.quadratic:

@@ -128,7 +128,7 @@ def goodness_of_fit(solution: Solution, shape: Shape | None = None) -> dict:
     return {
         "log_likelihood": log_likelihood,
         "deviance": 2 * (loss - saturated),
-        # Without an intercept some links have no null model.
+        # Some links have no null model if there is no intercept.
         "null_deviance": 2 * (objective.null_loss - saturated) if np.isfinite(objective.null_loss) else None,
         "df_residual": df_residual if objective.l1 or objective.ridge.any() else int(df_residual),
         "df_null": int(rows) - intercepts,
@@ -317,9 +317,9 @@ def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[st
     """A warning if a logistic regression, or an estimated theta, has too few rows for each level of a factor.
 
     With T rows for each level, the coefficients of a logistic regression are too large by the factor T / (T - 1): Neyman &
-    Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of Economic Studies 47 (1980). Of a negative
-    binomial only theta is too large, and with it classical standard errors are too small (Allison & Waterman, Sociological
-    Methodology 32, 2002). Levels whose responses are all alike do not count.
+    Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of Economic Studies 47 (1980). The
+    coefficients of a negative binomial are not, but its theta is, which makes classical standard errors too small (Allison &
+    Waterman, Sociological Methodology 32, 2002). Levels whose responses are all alike do not count.
     """
     objective, design = solution.objective, solution.objective.design
     of_theta = shape is not None and shape.name == "theta" and not design.smooths

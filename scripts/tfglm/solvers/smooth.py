@@ -57,7 +57,7 @@ LITTLE = 0.1
 """Movement of log lambda and log phi below which turns with t = 0 end."""
 
 LONGEST_FAR, CLOSE_THETA = 2.0, 0.1
-"""The largest movement of log lambda while t = 0, but for the first, and after a larger movement of log theta than this. Far from
+"""The largest movement of log lambda while t = 0, except the first, and after a larger movement of log theta than this. Far from
 the minimum lambda would often run to infinity."""
 
 SHORT = 1e-12
@@ -214,7 +214,7 @@ class Turns:
 
 
 def refuse_single_rows(objective: Objective) -> None:
-    """Raise UserError for random effects that cannot be told from the error of a row, because each level has one row."""
+    """Raise UserError if each level of a random effect has one row, whose error cannot be separated from the effect."""
     design = objective.design
     rows = by_coefficient(design, objective.counts, "rows")
     for smooth in design.smooths:
@@ -229,12 +229,12 @@ class JointDescent(Descent):
     """Steps of b and of the smoothing parameters together. Each needs one pass over the rows.
 
     1. `turns` minimises V in the `model` of the last pass. The step goes to the b of that minimum.
-    3. End if neither the parameters nor b move (`is_settled`); then the parameters before count, at which b was found. In a
+    2. End if neither the parameters nor b move (`is_settled`); then the parameters before count, at which b was found. In a
        linear regression the first step ends the search.
-    4. The next pass sums F, H and t there, t with the matrix of the pass before. If F has risen, scoring steps take its place
+    3. The next pass sums F, H and t there, t with the matrix of the pass before. If F has risen, scoring steps take its place
        (`newton.FisherScoring`), since they have every remedy.
 
-    With the expected information t is 0. Passes sum the second derivative of the loss and t once the parameters or b move
+    The expected information has t = 0. Passes sum the second derivative of the loss and t once the parameters or b move
     little (`is_near`), or from the beginning if there is a solution `near`. Log lambda moves freely only then (`is_free`). With
     `of_theta`, the design with an unknown theta, log theta is one of the parameters. `factored` is H + P of the last model.
     """

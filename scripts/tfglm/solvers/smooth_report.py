@@ -1,4 +1,4 @@
-"""What a fit reports of its smooth terms and random effects: REML, lambdas, standard deviations and tests."""
+"""The report of smooth terms and random effects: REML, lambdas, standard deviations and tests."""
 
 import numpy as np
 
@@ -120,7 +120,7 @@ def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means:
 
 def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> dict:
     """The test that a term with a penalty on each coefficient has no effect (Wood, Biometrika 100, 2013, 1005-1010; mgcv's
-    reTest): the `statistic`, and the `weights` of the independent chi-squared variables whose sum it is without an effect.
+    reTest). If there is no effect, the `statistic` is the sum of independent chi-squared variables with these `weights`.
 
     Other random effects, o, vary with the covariance phi P_o^-1. With H = X'WX, A = H + P and the coefficients b at `places`, the
     statistic is b'C b / phi. C is the Schur complement of b in H + H_o P_o^-1 H_o' + P, without o. The covariance of b / phi^1/2
@@ -159,8 +159,8 @@ def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
     """The test that a smooth term has no effect (Wood, Biometrika 100, 2013; mgcv's summary.gam): both `statistics`, and their
     `rank`. With robust errors the rank alone, as results.smooth_tests has the statistics.
 
-    With the covariance V of the coefficients b and the information R'R of their columns less `means`, the statistic is
-    b'R' (R V R')^- R b, with a pseudoinverse whose rank need not be whole. It is the trace of 2 F - F F, with F = (I + P)^-1 I.
+    Let V be the covariance of the coefficients b, and R'R the information of their columns less `means`. The statistic is
+    b'R' (R V R')^- R b. The rank of the pseudoinverse, which need not be whole, is the trace of 2 F - F F with F = (I + P)^-1 I.
     Eigenvectors have no sign, so there are two statistics; the p-value is the mean of their p-values, as in mgcv.
     """
     objective, factored = solution.objective, solution.information
