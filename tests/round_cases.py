@@ -74,7 +74,7 @@ SCRIPTS = {
     "watchdog": r"watchdog\.py",
     "fit": r"(fit|train)\.py",
     "ingest": r"ingest\.py",
-    "design": r"(merge_dictionary|build_design|check_reference)\.py",
+    "design": r"(merge_dictionary|build_design|check)\.py",
     "tables": r"(write_tables|evaluate)\.py",
     "pages": r"write_pages\.py",
 }

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import build_design
-import check_reference
+import check
 import compare
 import evaluate
 import merge_dictionary
@@ -114,7 +114,7 @@ class Run:
         build_design.main(self._arguments(**more | {"dictionary": dictionary, "design": out / "design.json"}))
 
     def reference(self, out: Path) -> None:
-        check_reference.main(self._arguments(checked=out / "reference.json"))
+        check.reference(self._arguments(checked=out / "reference.json"))
 
     def gradient(self, out: Path) -> None:
         """What the workers sum of the training rows."""

@@ -21,7 +21,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 RESULTS = {
     path.stem
     for pattern in (
-        "check_reference",
+        "check",
         "compare",
         "evaluate",
         "predict",
@@ -43,7 +43,7 @@ SLOW = {"tensorflow", "polars", "pandas", "scipy", "numba", "formulaic", "matplo
 """Each takes 0.2 s of processor or more to import."""
 
 NEEDED = {
-    "check_reference": set(),
+    "check": set(),
     "compare": {"pandas", "scipy"},
     "evaluate": {"polars", "pandas", "scipy", "numba"},
     "predict": {"polars", "scipy", "numba"},

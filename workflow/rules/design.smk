@@ -57,8 +57,9 @@ rule check_reference:
     message:
         "{wildcards.model}: checking the reference levels"
     shell:
-        'exec python "$TFGLM_SCRIPTS/forked.py" check_reference.py'
+        'exec python "$TFGLM_SCRIPTS/forked.py" check.py'
+        " --log {log}"
+        " reference"
         " --design {input}"
         " --settings {params.settings:q}"
         " --checked {output}"
-        " --log {log}"

@@ -48,13 +48,14 @@ rule check_network:
     message:
         "{wildcards.model}: building the network"
     shell:
-        'exec python "$TFGLM_SCRIPTS/check_network.py"'
+        'exec python "$TFGLM_SCRIPTS/check.py"'
+        " --log {log}"
+        " network"
         " --design {input.design}"
         " --code {input.code}"
         " --code-digests {params.code:q}"
         " --settings {params.settings:q}"
         " --checked {output}"
-        " --log {log}"
 
 
 rule train:

@@ -12,7 +12,7 @@ def add_fit(parser: argparse.ArgumentParser) -> None:
 
 def add_reference(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """The option for the reference levels; where they are not required, only `unseen: reference` needs them."""
-    parser.add_argument("--reference", type=Path, nargs="?", required=required, help="what check_reference.py wrote")
+    parser.add_argument("--reference", type=Path, nargs="?", required=required, help="what check.py wrote")
 
 
 def add_offset(parser: argparse.ArgumentParser) -> None:
