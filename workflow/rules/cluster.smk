@@ -40,20 +40,16 @@ rule chief:
     message:
         "{wildcards.model}: fitting"
     shell:
-        " ".join(
-            [
-                'exec python "$TFGLM_SCRIPTS/isolate.py"',
-                "--isolate {resources.isolate}",
-                "--launcher {resources.mpi}",
-                "--network {params.network}",
-                "chief.py",
-                "--rosters {input.rosters}",
-                "--lease {params.lease}",
-                "--patience {resources.patience}",
-                "--stall {resources.stall}",
-                "--design {input.design}",
-                "--manifests {input.manifests}",
-                "--collapsed {input.collapsed}",
-                OPTIONS_OF_FIT,
-            ]
-        )
+        'exec python "$TFGLM_SCRIPTS/isolate.py"'
+        " --isolate {resources.isolate}"
+        " --launcher {resources.mpi}"
+        " --network {params.network}"
+        " chief.py"
+        " --rosters {input.rosters}"
+        " --lease {params.lease}"
+        " --patience {resources.patience}"
+        " --stall {resources.stall}"
+        " --design {input.design}"
+        " --manifests {input.manifests}"
+        " --collapsed {input.collapsed}"
+        f" {OPTIONS_OF_FIT}"

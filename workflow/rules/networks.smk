@@ -85,7 +85,7 @@ rule train:
     message:
         "{wildcards.model}: training"
     shell:
-        " ".join(['exec python "$TFGLM_SCRIPTS/fit.py"', TRAINING, "{params.part}"])
+        'exec python "$TFGLM_SCRIPTS/fit.py"' f" {TRAINING}" " {params.part}"
 
 
 # A part of the training of a network in a sweep with `halving`: the same up to an epoch, and the checkpoints to continue from.
@@ -221,17 +221,13 @@ rule train_on_cluster:
     message:
         "{wildcards.model}: training on a cluster"
     shell:
-        " ".join(
-            [
-                'exec python "$TFGLM_SCRIPTS/isolate.py"',
-                "--isolate {resources.isolate}",
-                "--launcher {resources.mpi}",
-                "--network {params.network}",
-                "chief.py",
-                "--rosters {input.rosters}",
-                "--lease {params.lease}",
-                "--patience {resources.patience}",
-                "--stall {resources.stall}",
-                TRAINING,
-            ]
-        )
+        'exec python "$TFGLM_SCRIPTS/isolate.py"'
+        " --isolate {resources.isolate}"
+        " --launcher {resources.mpi}"
+        " --network {params.network}"
+        " chief.py"
+        " --rosters {input.rosters}"
+        " --lease {params.lease}"
+        " --patience {resources.patience}"
+        " --stall {resources.stall}"
+        f" {TRAINING}"

@@ -31,12 +31,8 @@ rule fit:
     message:
         "{wildcards.model}: fitting in one process"
     shell:
-        " ".join(
-            [
-                'exec python "$TFGLM_SCRIPTS/forked.py" fit.py',
-                "--design {input.design}",
-                "--manifests {input.manifests}",
-                "--collapsed {input.collapsed}",
-                OPTIONS_OF_FIT,
-            ]
-        )
+        'exec python "$TFGLM_SCRIPTS/forked.py" fit.py'
+        " --design {input.design}"
+        " --manifests {input.manifests}"
+        " --collapsed {input.collapsed}"
+        f" {OPTIONS_OF_FIT}"
