@@ -96,9 +96,7 @@ def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool, label: st
     axes.fill_between(value, points["ci_lower"], points["ci_upper"], color=MAIN, alpha=0.2, linewidth=0)
     axes.plot(value, points["effect"], color=MAIN)
     reference = points["reference"].iloc[0]
-    if curve.slope_of:
-        axes.axhline(0.0, color=GREY, linewidth=0.8)
-    else:
+    if not curve.slope_of:
         axes.plot(reference, 0.0, "s", color=GREY, markerfacecolor="white", markersize=4)
     axes.set_xlabel(literal(curve.points["column"].iloc[0]))
     axes.set_title(curve.title)
@@ -145,7 +143,8 @@ def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, lab
     axes.set(xlim=(first[0], first[-1]), ylim=(second[0], second[-1]))
     axes.set_xlabel(literal(names[0]) + remark)
     axes.set_ylabel(literal(names[1]))
-    axes.set_title(f"{label}: {surface.title}" if slope_of else surface.title)
+    at = points["at"].iloc[0]
+    axes.set_title(short(f"{label}, {at}" if at else label, 36) if slope_of else surface.title)
     by_place = points.set_index(["value", "value_2"])
     across, along = (values[spread(len(values), POINTED_AT_ALONG)] for values in (first, second))
     for (left, right), x in zip(halfway(across), across.tolist(), strict=True):
