@@ -104,6 +104,13 @@ def diagnostics(arguments: argparse.Namespace) -> None:
     arguments.page.write_text(diagnostics_page.page(found, fit["model"], design.rows["train"], identity, svg))
 
 
+def combinations(arguments: argparse.Namespace) -> None:
+    from tfglm.report import combinations_page
+
+    fit, confidence = digests.read_json(arguments.fit), arguments.settings.confidence
+    arguments.page.write_text(combinations_page.page(arguments.table, fit, arguments.fit, confidence))
+
+
 def scores(arguments: argparse.Namespace) -> None:
     from tfglm.report import scores_page
 
@@ -112,7 +119,7 @@ def scores(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    kinds = parser.add_subparsers(required=True, metavar="model|diagnostics|rows|home|scores")
+    kinds = parser.add_subparsers(required=True, metavar="model|diagnostics|rows|home|combinations|scores")
     files = "files to write: .svg, .pdf and .png of a picture, and after its .svg the .html with its page"
     of_model = kinds.add_parser("model", help="pictures and pages of a model")
     of_model.set_defaults(write=model)
@@ -157,6 +164,12 @@ if __name__ == "__main__":
     of_home.add_argument("--pages", type=Path, nargs="*", default=[], help="pages and files to link to")
     of_home.add_argument("--command", required=True, help="what makes these results again")
     of_home.add_argument("--page", type=Path, required=True, help="HTML page to write")
+    of_combinations = kinds.add_parser("combinations", help="contrasts or hypotheses")
+    of_combinations.set_defaults(write=combinations)
+    of_combinations.add_argument("--table", type=Path, required=True, help="contrasts.csv or hypotheses.csv")
+    of_combinations.add_argument("--fit", type=Path, required=True, help="fit.json of the model")
+    add_settings(of_combinations, ResultsConfig)
+    of_combinations.add_argument("--page", type=Path, required=True, help="HTML page to write")
     of_scores = kinds.add_parser("scores", help="what the models predict of the files under `score`")
     of_scores.set_defaults(write=scores)
     of_scores.add_argument("--scores", type=Path, nargs="+", required=True, help="Parquet files of predictions")

@@ -29,7 +29,7 @@ STAGES = (
         "Writing tables",
         "write_.*table.*|tabulate_.*|evaluate.*|predict|score_file|residuals|export_.*|write_predictions_csv|compare_(models|parts)",
     ),
-    RunStage("Drawing pages", "write_(pages.*|diagnostics|scores|home)|draw_.*"),
+    RunStage("Drawing pages", "write_(pages.*|diagnostics|combinations|scores|home)|draw_.*"),
     RunStage("Sending files", "pack"),
     RunStage("Running in one job", "run_in_one_job"),
 )

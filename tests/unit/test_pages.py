@@ -8,6 +8,7 @@ import pytest
 import compare as compare_script
 from browser import broken_links, faults
 from tfglm.report.coefficients import profiles, sheet, variance_components
+from tfglm.report.combinations_page import combinations
 from tfglm.report.drawn_means import means_by_class, means_of_factor
 from tfglm.report.home import layers_table
 from tfglm.report.inline import bars, part_of
@@ -134,6 +135,7 @@ PAGES = {
         "sheet": sheet(COEFFICIENTS, None, 0.95, NO_WORDS),
         "picture": [HOSTILE],
     },
+    "combinations": {"fit": FIT, "kind": HOSTILE, "table": FRAME, "confidence": 0.95, "has_intervals": True},
     "metrics": {
         "model": "m",
         "title": HOSTILE,
@@ -370,6 +372,23 @@ def test_profile_intervals_stand_beside_those_of_wald_and_have_ratios():
     assert shown.iloc[0].tolist() == cells
     shown = profiles({"profile": [entry | {"wald_lower": 0.1, "wald_upper": 0.9, "note": ""}]}, None)
     assert shown is not None and len(shown.columns) == 6 and profiles({}, None) is None
+
+
+def test_contrasts_have_ratios_and_hypotheses_their_statistics():
+    fit = {"model": "m", "formula": "y ~ x", "family": "binomial", "std_errors": {"kind": "classical"}}
+    contrasts = pd.DataFrame({"contrast": ["UA - AA"], "estimate": 0.5, "std_error": 0.2, "p_value": 0.0124})
+    shown = combinations(contrasts.assign(p_adjusted=0.03, ci_lower=0.108, ci_upper=0.892, note=""), fit)
+    assert shown.columns.tolist() == ["contrast", "odds ratio", "from", "to", "estimate", "std. error", "p", "p (Holm)"]
+    assert shown.iloc[0].tolist() == ["UA - AA", "1.65", "1.11", "2.44", "0.50", "0.20", "0.0124", "0.0300"]
+    # A penalised fit has no tests, and a lasso no errors.
+    lasso = combinations(contrasts[["contrast", "estimate"]], fit)
+    assert lasso.iloc[0].tolist()[0] == "UA - AA" and lasso.columns.tolist() == ["contrast", "odds ratio", "estimate"]
+    tests = pd.DataFrame(
+        {"hypothesis": ["alike"], "df": [2.0], "chi_squared": [7.25], "p_value": [0.0266], "note": ["-"]}
+    )
+    shown = combinations(tests, fit)
+    assert shown.columns.tolist() == ["hypothesis", "df", "chi-squared", "p", "note"]
+    assert shown.iloc[0].tolist() == ["alike", "2", "7.2", "0.0266", "-"]
 
 
 def test_random_effects_have_their_standard_deviations_and_those_of_the_residuals():

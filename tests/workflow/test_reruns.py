@@ -19,7 +19,7 @@ FITTED_ANEW = {
 # One job makes all tables of a model, so a further one makes the others again. No row is read.
 NEW_TABLE = {"write_pages": 1, "write_home": 1}
 # One that a fit may refuse has a job of its own.
-NEW_TABLE_ALONE = {"write_one_table": 1, "write_home": 1}
+NEW_TABLE_ALONE = {"write_one_table": 1, "write_combinations": 1, "write_home": 1}
 # One job reads the rows for the metrics and for the averages that tables are made of.
 EVALUATED_ANEW = {"evaluate": 1, "write_tables": 1, "write_pages": 1, "write_home": 1}
 RERUNS = {

@@ -10,9 +10,9 @@ import yaml
 
 from runs import REPOSITORY, read_table, succeed
 
-PAGES = ("coefficients", "metrics")
 REFUSABLE = ("contrasts", "hypotheses")
-"""Tables that have jobs of their own, which neither a page nor the target `tables`, those for papers, asks for."""
+"""Tables that have jobs of their own, and pages."""
+PAGES = ("coefficients", "metrics", *REFUSABLE)
 
 NAME = "<re{file}sults> {0} $HOME %s \\n 'q' \"d\" <word>.csv"
 INSPECTING = """
@@ -83,14 +83,14 @@ def test_text_of_the_user_goes_through_a_whole_run_as_it_is(tmp_path):
         folder / "data/columns.html",
         *(folder / f"models/m/{name}.html" for name in PAGES),
     ]
-    asked = [*pages, *(folder / f"models/m/{name}.csv" for name in REFUSABLE)]
-    targets = [*(str(path.relative_to(tmp_path)) for path in asked), "tables"]
+    targets = [*(str(path.relative_to(tmp_path)) for path in pages), "tables"]
     succeed(tmp_path, "--snakefile", "inspecting.smk", "--configfile", "few.yaml", "--", *targets)
     table = read_table(tmp_path, "m", Path("results/few"))
     assert sorted(table.loc["g"].index) == sorted(LEVELS)
     assert sorted(table.loc["h:x"].index) == ["%s $HOME", "<i>{input}</i>"]
     for name in REFUSABLE:
         assert next(iter(model[name])) in pd.read_csv(folder / f"models/m/{name}.csv").iloc[:, 0].to_list()
+        assert next(iter(model[name])) in html.unescape((folder / f"models/m/{name}.html").read_text())
     (source,) = json.loads((folder / "models/m/fit.json").read_text())["provenance"]["inputs"]
     assert source["source"] == NAME
     shown = pages + list(folder.rglob("*.svg"))

@@ -80,6 +80,38 @@ rule write_diagnostics:
         " --page {output.html}"
 
 
+rule write_combinations:
+    """Show contrasts or hypotheses."""
+    input:
+        fit=f"{MODEL}/fit.json",
+        table=f"{MODEL}/{{table}}.csv",
+        digest=f"{MODEL}/{{table}}.sha256",
+    output:
+        f"{MODEL}/{{table}}.html",
+    log:
+        f"{LOGS}/models/{{model}}/write_{{table}}.log",
+    benchmark:
+        f"{TIMINGS}/write_{{table}}/{{model}}.tsv"
+    wildcard_constraints:
+        model=NO_NETWORK,
+        table="|".join(REFUSABLE_TABLES),
+    group:
+        "one_table"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        settings=settings("confidence"),
+    message:
+        "{wildcards.model}: showing the {wildcards.table}"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/forked.py" write_pages.py --log {log} combinations'
+        " --table {input.table}"
+        " --fit {input.fit}"
+        " --settings {params.settings:q}"
+        " --page {output}"
+
+
 rule write_scores:
     """Show what the models predict of the files under `score`."""
     input:

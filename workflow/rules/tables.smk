@@ -49,6 +49,7 @@ use rule write_tables as write_one_table with:
         **(inputs_of_tables(["effects"]) | {"averages": averages_of_table}),
     output:
         f"{MODEL}/{{table}}.csv",
+        f"{MODEL}/{{table}}.sha256",
     log:
         f"{LOGS}/models/{{model}}/write_tables_{{table}}.log",
     benchmark:

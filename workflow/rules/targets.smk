@@ -203,6 +203,7 @@ def targets_of_all_models():
             for table in [*tables_of(model), *refusable_tables_of(model)]
             if table not in ("effects", "embeddings", "adjusted_means")
         ]
+        names += [f"{table}.html" for table in refusable_tables_of(model)]
         names += [name for name in evaluations_of(model) if not name.startswith("averages")]
         names += ["diagnostics.html"] if model in REGRESSIONS and CONFIG.models[model].diagnostics else []
         targets += [f"{RESULTS}/models/{model}/{name}" for name in names]
@@ -217,7 +218,7 @@ def targets_of_all_models():
 
 # What some configs ask for, beside what each model has.
 OPTIONAL = (
-    "contrasts.csv diagnostics.html effects.svg embeddings.svg hypotheses.csv marginal_effects.csv margins_at.csv metrics.html metrics.json metrics_by.csv"
+    "contrasts.csv contrasts.html diagnostics.html effects.svg embeddings.svg hypotheses.csv hypotheses.html marginal_effects.csv margins_at.csv metrics.html metrics.json metrics_by.csv"
     " metrics_by.svg model.json pairwise.csv path.csv path.svg predictions/*.csv predictions/*.parquet profile.csv vcov.csv"
 ).split()
 

@@ -51,6 +51,8 @@ NAMES = {
     "coefficients.csv": "coefficients.csv",
     "columns.html": "The data",
     "diagnostics.html": "diagnostics",
+    "contrasts.html": "contrasts",
+    "hypotheses.html": "hypotheses",
     "rows.html": "Rows accounted for",
     "compare.html": "Models side by side",
 }
