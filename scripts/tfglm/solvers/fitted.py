@@ -49,16 +49,16 @@ class Fitted:
     - The classical covariance is dispersion * I^-1. The quasi covariance is `correction` times the classical covariance.
     - The robust covariance is `correction` * I^-1 M I^-1. M has the blocks `meat_dense` [q, q], `meat_mixed` [q, m] and
       `meat_diagonal` [m]. By cluster, M = Z'Z with `scores` = Z [clusters, q + m].
-    - CR2 (solvers.clustered) needs five more arrays. `cluster_scores` [clusters, q + m] are Z before the adjustment.
-      `cluster_information` is the lower triangle of
-      the information matrix of each cluster [clusters, (q + m) (q + m + 1) / 2]. `cluster_design` is the same for a linear
-      regression whose rows have a mean weight of 1. `cluster_constant` [q + m] and `cluster_rho` define the working model.
+    - CR2 (solvers.clustered) needs five more. `cluster_scores` [clusters, q + m] are Z before the adjustment.
+      `cluster_information` is the lower triangle of the information matrix of each cluster [clusters, (q + m) (q + m + 1) / 2].
+      `cluster_design` is the same for a linear regression whose rows have a mean weight of 1. `cluster_constant` [q + m] and
+      `cluster_rho` define the working model.
     - Clusters of several columns follow each other in Z. `score_columns` [clusters] is the number of their column, -1 for rows
       that agree in several columns. `score_signs` [clusters] is 1 for clusters that are added, -1 for subtracted clusters.
     - Without CR2, `cluster_sums`, `cluster_within` [clusters, q + m] and `cluster_sizes` [clusters] describe the clusters of each
       column, or the dates, as solvers.effective does. `cluster_design` is the information matrix of each at the null model,
-      unless these are too large. `null_schur_inverse`, `null_loadings` and `null_diagonal` are the blocks of
-      the information matrix at the null model that belong to them, empty if they are those of the fit.
+      unless these are too large. The blocks of the information matrix there are `null_schur_inverse`, `null_loadings` and
+      `null_diagonal`, empty if the fit has the same.
     - With `lags` above 0, each row of Z is a date, in order of time. M is then Z'KZ, with Bartlett weights K (solvers.serial).
     - With `of_lambda` [smooths, q + m], the covariance is the classical one plus of_lambda' of_lambda, which allows for estimated
       smoothing parameters (solvers.smooth).
