@@ -31,6 +31,11 @@ def surveyed(source: str, request: Request | None = None, folder: Path = Path("c
     return Surveyed(config, "\n".join(said), load_layout(name), file)
 
 
+def surveyed_apart(source: str) -> Surveyed:
+    """As `surveyed`, with the config and the layout in a folder of their own."""
+    return surveyed(source, folder=Path(f"{source}-config"))
+
+
 def formula(config: Config) -> str:
     """That of its only model."""
     (model,) = config.models.values()

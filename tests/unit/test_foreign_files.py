@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-import surveys
 from flights import content
-from surveys import Surveyed
+from surveys import surveyed_apart as surveyed
 from tfglm.config import words_of_columns
 from tfglm.survey.dialect import separator_of
 from tfglm.survey.types import decimal_of, type_of
@@ -26,11 +25,6 @@ def folder(tmp_path, monkeypatch) -> Path:
     """The working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def surveyed(source: str) -> Surveyed:
-    """Its config and layout are in a folder of their own."""
-    return surveys.surveyed(source, folder=Path(source).with_suffix(""))
 
 
 def sales() -> list[list[str]]:
@@ -86,7 +80,7 @@ def test_the_config_says_what_the_columns_hold_and_what_is_clustered():
     assert layout.derive == {"month": "EXTRACT(MONTH FROM Tag)", "weekday": "EXTRACT(ISODOW FROM Tag)"}
     assert words_of_columns([layout], config.data)["weekday"]["labels"]["7"] == "Sun" and not config.data.derive
     assert "columns are separated by semicolons\n  decimals are written with a comma" in said
-    text = Path("x/x.yaml").read_text()
+    text = Path("x.csv-config/x.yaml").read_text()
     assert "#   Grosse  numbers                1  " in text and "2013-01-01 to 2013-04-1" in text
     assert "# Rows of one Tag may be alike" in text
 
@@ -145,7 +139,7 @@ def test_a_date_that_could_be_read_otherwise_is_said():
     Path("x.csv").write_text(as_csv(rows, ","))
     _, said, *_ = surveyed("x.csv")
     remark = "dates read as %d/%m/%Y, but they could be %m/%d/%Y as well; correct `format`"
-    assert f"day: {remark}" in said and f"# {remark}" in Path("x/x.layout.yaml").read_text()
+    assert f"day: {remark}" in said and f"# {remark}" in Path("x.csv-config/x.layout.yaml").read_text()
 
 
 @pytest.mark.parametrize(

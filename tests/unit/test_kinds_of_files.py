@@ -20,10 +20,10 @@ from pyarrow import parquet
 
 import surveys
 from flights import content
-from surveys import Surveyed, formula
+from surveys import formula
+from surveys import surveyed_apart as surveyed
 from tfglm import console
 from tfglm.config import (
-    Config,
     Layout,
     SelectionConfig,
     SourceConfig,
@@ -52,11 +52,6 @@ def folder(tmp_path, monkeypatch) -> Path:
     """The working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def surveyed(source: str) -> Surveyed:
-    """Its config and layout are in a folder of their own."""
-    return surveys.surveyed(source, folder=Path(f"{source}-config"))
 
 
 def people(seed: int = 1) -> pl.DataFrame:
@@ -542,8 +537,8 @@ def test_labels_make_factors_and_reach_the_pages():
         "age: a number of which some values have labels: 97 is refused; if they mean no value, add them to missing"
         in said
     )
-    by_label = surveyed_with(Request(response="sex"), "people.dta")
-    assert by_label.data.derive == {"sex_fe_male_x": "sex = 2"}
+    by_label = surveys.surveyed("people.dta", Request(response="sex"), Path("other"))
+    assert by_label.config.data.derive == {"sex_fe_male_x": "sex = 2"}
 
 
 @pytest.mark.slow
@@ -561,11 +556,6 @@ def test_variable_labels_tell_the_response():
     pyreadstat.write_dta(frame.to_pandas(), "people.dta", column_labels=names)
     config, said, *_ = surveyed("people.dta")
     assert formula(config) == "v1 ~ v2 + v3" and "Response: v1, labelled as a response often is" in said
-
-
-def surveyed_with(request: Request, source: str) -> Config:
-    path = init(source, Path("other"), print, request)
-    return load(yaml.safe_load(path.read_text()), str(path))
 
 
 @pytest.mark.slow

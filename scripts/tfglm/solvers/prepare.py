@@ -11,7 +11,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import Family
 from tfglm.solvers.fitted import EMPTY, FREE, SEPARATED
-from tfglm.solvers.separation import group_names
+from tfglm.solvers.separation import first_names
 
 MOST_NULL_STEPS = 100
 """Newton steps for the intercept of the null model."""
@@ -137,7 +137,7 @@ def check_means(design: Design, counts: Sums, terms: Collection[str]) -> None:
         response, weight = counts[f"response_{number}"], counts[f"weight_sum_{number}"]
         groups = np.flatnonzero((weight > 0) & (response <= 0))
         if len(groups) and grouping in plain:
-            names = ", ".join(group_names(design, grouping, groups[:20])) + (", ..." if len(groups) > 20 else "")
+            names = first_names(design, grouping, groups)
             raise UserError(
                 f"models.{design.model}: the mean of the response `{design.response}` is 0 or less where {':'.join(grouping)} is "
                 f"{names}, and with link {family.link_name} every mean is above 0\n  use another link, merge levels with "

@@ -19,6 +19,10 @@ DRIFTING_ABOVE = 1e-3
 vanish too, but the steps do not become shorter."""
 
 
+MOST_NAMED = 20
+"""Groups that a message names."""
+
+
 class Drifting(Exception):
     """The steps of a solver seem to lead to infinity. After `iterations` steps it is at these `coefficients` [p]."""
 
@@ -96,7 +100,7 @@ def leave_out_separated(workload: Workload, run: Run, counts: Sums, terms: Colle
             groups = np.flatnonzero((weight > 0) & family.at_an_end(response, weight))
             if len(groups) and grouping in plain:
                 separated[grouping] = frozenset(groups.tolist())
-                names = ", ".join(group_names(design, grouping, groups[:20])) + (", ..." if len(groups) > 20 else "")
+                names = first_names(design, grouping, groups)
                 run.reporter.tell(f"separated, so without a finite estimate: {':'.join(grouping)} {names}")
         if not separated:
             break
@@ -118,6 +122,12 @@ def group_names(design: Design, grouping: tuple[str, ...], groups: np.ndarray) -
     levels = [design.categorical_by_name[name].levels for name in grouping]
     numbers = design.levels(grouping)[groups]
     return [":".join(names[number] for names, number in zip(levels, group, strict=True)) for group in numbers]
+
+
+def first_names(design: Design, grouping: tuple[str, ...], groups: np.ndarray) -> str:
+    """The names of groups for a message, up to MOST_NAMED."""
+    names = ", ".join(group_names(design, grouping, groups[:MOST_NAMED]))
+    return names + (", ..." if len(groups) > MOST_NAMED else "")
 
 
 def refuse_separation(workload: Workload, executor: Executor, directions: Sequence[np.ndarray]) -> None:
