@@ -197,6 +197,8 @@ def test_groups_have_a_row_each_numbers_by_size(tmp_path):
     drawn = texts((tmp_path / "plot.svg").read_text())
     assert [text for text in drawn if text in ("1", "Feb", "10")] == ["1", "Feb", "10"] and "AUC" in drawn
     assert groups.labelled({"auc": 0.7}, Words({}, {})) == {"auc": 0.7}
+    ordered = groups.labelled(metrics, Words({}, {}, orders={"month": ["10", "1"]}))
+    assert [level["level"] for level in ordered["by"]["month"]] == ["10", "1", "2"]
 
 
 def test_the_loss_of_training_rows_is_beside_that_of_rows_held_out(tmp_path):

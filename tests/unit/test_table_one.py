@@ -32,9 +32,9 @@ def frame() -> pd.DataFrame:
     return frame
 
 
-def page_of(frame: pd.DataFrame, folder, responses=("fare", "survived"), **options) -> str:
+def page_of(frame: pd.DataFrame, folder, responses=("fare", "survived"), order=None, **options) -> str:
     files = [ingest_frame(frame, folder)]
-    dictionary = merge(files)
+    dictionary = merge(files, order=order)
     return page(account(files, dictionary), dictionary, files, responses, WORDS, **options)
 
 
@@ -78,6 +78,15 @@ def test_without_a_binary_response_there_is_one_group(frame, tmp_path):
     shown = text_of(page_of(frame, tmp_path, responses=["fare"]))
     assert "characteristic all rows" in shown and "survived = 1" not in shown
     assert re.search(r"survived, share of 1 [\d.]+ %", shown)
+
+
+def test_levels_are_in_the_order_of_the_config_with_their_own_shares(frame, tmp_path):
+    names = ["weak", "fair", "good"]
+    named = frame.assign(grade=frame["grade"].map(dict(enumerate(names, 1))))
+    shown = text_of(page_of(named, tmp_path, responses=["fare"], order={"grade": names}))
+    grades = named.dropna()["grade"]
+    shares = [f"{name} {100 * (grades == name).mean():.1f} %" for name in names]
+    assert " ".join(shares) in shown
 
 
 def test_a_sample_has_the_same_rows_of_all_columns_and_the_page_says_so(frame, tmp_path):
