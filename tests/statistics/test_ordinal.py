@@ -268,20 +268,38 @@ def test_parallel_slopes_have_a_score_test_by_the_expected_information(frame, li
     information = np.einsum("i,icp,icq->pq", weight, by_class / shares[:, :, None], by_class)
     first = np.arange(3 + count)
 
-    def statistic(columns: list[int]) -> float:
-        tested = np.array([3 + k * count + column for k in (1, 2) for column in columns])
-        rest = np.linalg.inv(information[np.ix_(first, first)])
-        across = information[np.ix_(first, tested)]
-        left = information[np.ix_(tested, tested)] - across.T @ rest @ across
-        return score[tested] @ np.linalg.solve(left, score[tested])
+    def slopes(columns: list[int]) -> np.ndarray:
+        return np.array([3 + k * count + column for k in (1, 2) for column in columns], int)
+
+    def statistic(columns: list[int], inside: list[int]) -> float:
+        tested, others = slopes(columns), np.append(first, slopes(inside))
+        onto = np.linalg.solve(information[np.ix_(others, others)], information[np.ix_(others, tested)])
+        left = information[np.ix_(tested, tested)] - information[np.ix_(tested, others)] @ onto
+        remaining = score[tested] - onto.T @ score[others]
+        return remaining @ np.linalg.solve(left, remaining)
 
     tests = {test["term"]: test for test in fitted.summary["parallel_slopes"]["tests"]}
     assert [test["df"] for test in tests.values()] == [12, 6, 2, 2, 2]
     terms = {"": range(count), "carrier": range(3), "hour": [3], "I(wind^2)": [4], "hour:wind": [5]}
     for term, columns in terms.items():
-        expected = statistic(list(columns))
+        expected = statistic(list(columns), [3] if term == "hour:wind" else [])
         assert tests[term]["chi_squared"] == pytest.approx(expected, rel=1e-6), term
         assert tests[term]["p_value"] == pytest.approx(scipy.stats.chi2.sf(expected, tests[term]["df"]), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_parallel_slopes_of_interactions_depend_on_no_names_of_levels(frame, tmp_path):
+    tests = {}
+    for name, renamed in {"first": {}, "other": {"AA": "ZZ", "DL": "AB"}}.items():
+        changed = frame.assign(
+            carrier=frame["carrier"].replace(renamed), half=np.where(frame["wind"] > frame["wind"].median(), *"pq")
+        )
+        changed["half"] = changed["half"].replace({"p": "z"} if renamed else {})
+        _, fitted = fit(changed, tmp_path / name, "delayed ~ carrier*half + carrier:hour + hour")
+        found = fitted.summary["parallel_slopes"]["tests"]
+        tests[name] = {test["term"]: test["chi_squared"] for test in found}
+    assert len(tests["first"]) == 6
+    assert tests["other"] == pytest.approx(tests["first"], rel=1e-6)
 
 
 def test_parallel_slopes_are_tested_where_they_can_be(frame, tmp_path):

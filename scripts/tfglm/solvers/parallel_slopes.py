@@ -6,13 +6,14 @@ the expected information there. The statistic is g' (I_dd - I_db I_bb^-1 I_bd)^-
 of the larger model, whose probabilities may be negative. A term alone is tested by its own d_k.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
 import scipy.special
 
-from tfglm.design.terms import INTERCEPT
+from tfglm.design.terms import INTERCEPT, Term
 from tfglm.solvers.information import Blocks, assemble, gradient
 from tfglm.solvers.objective import Solution
 
@@ -50,7 +51,10 @@ def parallel_slopes(solution: Solution) -> dict:
     tests = []
     for name, which in {"": every, **of_terms}.items():
         tested = which[free]
-        statistic = score_statistic(information, score, tested, ~every[free])
+        fitted = ~every
+        for other in terms_inside(terms, name):
+            fitted = fitted | of_terms[other]
+        statistic = score_statistic(information, score, tested, fitted[free])
         if tested.any():
             df = int(np.count_nonzero(tested))
             p_value = float(scipy.special.chdtrc(df, statistic))
@@ -66,6 +70,15 @@ def parallel_slopes(solution: Solution) -> dict:
     return {"tests": tests}
 
 
+def terms_inside(terms: Sequence[Term], name: str) -> set[str]:
+    """The names of the terms whose factors are some of those of a term."""
+    whole = next((term for term in terms if term.name == name), None)
+    if whole is None:
+        return set()
+    factors = {*whole.categorical, *whole.numeric}
+    return {term.name for term in terms if {*term.categorical, *term.numeric} < factors}
+
+
 def in_order(blocks: Blocks) -> np.ndarray:
     """The whole matrix, in the order of the coefficients."""
     order = np.argsort(np.concatenate([blocks.dense, blocks.eliminated]))
@@ -76,8 +89,9 @@ def score_statistic(information: np.ndarray, score: np.ndarray, tested: np.ndarr
     """g' (I_dd - I_db I_bb^-1 I_bd)^-1 g for the `tested` coefficients d and the `fitted` b; NaN if d is not identified."""
     across = information[np.ix_(fitted, tested)]
     own = information[np.ix_(tested, tested)]
-    left = own - across.T @ scipy.linalg.solve(information[np.ix_(fitted, fitted)], across, assume_a="pos")
+    projected = scipy.linalg.solve(information[np.ix_(fitted, fitted)], across, assume_a="pos")
+    left, remaining = own - across.T @ projected, score[tested] - projected.T @ score[fitted]
     scale = np.sqrt(np.diag(own))
     if (scale == 0).any() or np.linalg.eigvalsh(left / np.outer(scale, scale)).min(initial=1.0) < SINGULAR_BELOW:
         return np.nan
-    return float(score[tested] @ scipy.linalg.solve(left, score[tested], assume_a="pos"))
+    return float(remaining @ scipy.linalg.solve(left, remaining, assume_a="pos"))
