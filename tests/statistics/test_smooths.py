@@ -195,6 +195,30 @@ def test_a_search_that_does_not_settle_begins_again(tmp_path):
     assert summary["reml"] == pytest.approx(10.704181, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("family", "edf", "theta", "coefficients"),
+    [
+        ("poisson", 8.5778193, np.nan, [-0.1254181375, 0.2078034055]),
+        ("negative_binomial", 7.95965441, 2.909745751, [-0.1045479788, 0.2483432545]),
+    ],
+)
+def test_turns_that_overshoot_become_shorter(family, edf, theta, coefficients, tmp_path):
+    """The Poisson fit alternated between two lambdas of s(z). The numbers are those of mgcv with poisson() and nb(), and
+    gam(claims ~ s(z, bs = "ps", k = 12) + s(u, bs = "tp", k = 6) + s(log(x + 1), bs = "cr", k = 5) + h, method = "REML").
+    """
+    rows = pd.read_csv(GOLDEN / "overshooting.csv")
+    design, fitted = fit_frame(
+        rows, "claims ~ s(z, bs=ps, k=12) + s(u, bs=tp, k=6) + s(log(x + 1), k=5) + h", family, tmp_path
+    )
+    summary = fitted.summary
+    assert summary["converged"] and summary["smooths"][1]["lambda_is"] == "infinite"
+    assert sum(smooth["edf"] for smooth in summary["smooths"]) + 3 == pytest.approx(edf, abs=1e-4)
+    table = table_of(design, fitted)
+    np.testing.assert_allclose(table.loc[("h", ["q", "r"]), "estimate"], coefficients, rtol=1e-5)
+    if family == "negative_binomial":
+        assert abs(summary["theta"] - theta) <= 1e-5 * summary["theta_std_error"]
+
+
 def test_derivatives_by_theta_are_those_of_differences():
     eta, y, step = np.linspace(-2, 3, 30), np.arange(30.0), 1e-4
 

@@ -6,7 +6,7 @@ A fit minimises the loss with the penalties of smooth terms, F, at the smoothing
    until nothing moves. The derivative of V is exact at the end.
 2. Fit at the lambdas, for the certificate.
 3. If 1 has not settled, begin again at lambdas for t = 0 (`step_by_step`), and fit. Then sum H and t at the fit, find new
-   lambdas, and go to 2 until none moves.
+   lambdas, and go to 2 until none moves (`Relaxation`).
 
 In a linear regression the loss is quadratic and t = 0, so the first lambdas are the last. An unknown theta of the negative
 binomial takes part in 1 like a smoothing parameter (`with_theta`).
@@ -72,6 +72,9 @@ LARGEST_THETA = 1e7
 SHOWN = 5
 """Lambdas that a message names."""
 
+TAKEN_BACK = -0.5
+"""The part of the turn before that a turn keeps, below which turns become shorter."""
+
 SETTLED = 1e-7
 """Largest movement of log lambda and log phi in the last turn."""
 
@@ -106,7 +109,7 @@ def solve(start: Solution) -> Solution:
     joint.run()  # 1.
     iterations, begun = joint.iteration, None if joint.is_settled else step_by_step(objective, point, penalties)
     turns, point = begun or (turns, joint.expected())
-    solution = replace(start, point=point)
+    solution, relaxation = replace(start, point=point), Relaxation()
     while True:
         objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
         solution = newton.solve(replace(start, objective=objective, point=solution.point))  # 2.
@@ -120,6 +123,7 @@ def solve(start: Solution) -> Solution:
         if turns.moved <= SETTLED:
             turns.parameters = before
             break
+        turns.parameters = relaxation.after(before, turns.parameters)
     at_end = turns.model.derivatives(turns.parameters)
     which = varies(penalties, turns.parameters)
     exactly = which & needs_exact_hessian(objective.design.std_errors, penalties)
@@ -154,6 +158,29 @@ def step_by_step(objective: Objective, point: Point, penalties: Penalties) -> "t
     except scipy.linalg.LinAlgError:
         return None
     return turns, point
+
+
+class Relaxation:
+    """Shorter turns where turns overshoot: V far from a fit differs from its model, so turns may alternate between two lambdas.
+
+    If a turn takes back more than half of the turn before, both have moved too far. The next turns go the share `length` of their
+    way, which would end the search if new lambdas were a linear function of those before (Irons and Tuck, International Journal
+    for Numerical Methods in Engineering 1, 1969).
+    """
+
+    def __init__(self) -> None:
+        self.length, self.last = 1.0, np.zeros(0)
+
+    def after(self, before: Parameters, found: Parameters) -> Parameters:
+        """The parameters to fit with, between those before and those that a turn has found."""
+        whole = found.vector - before.vector
+        if len(self.last):
+            kept = float(whole @ self.last / (self.last @ self.last))
+            if kept < TAKEN_BACK:
+                self.length /= 1.0 - kept
+        self.last = whole
+        moved = before.vector + self.length * whole
+        return Parameters(moved[:-1], float(moved[-1])) if self.length < 1.0 else found
 
 
 class WithTheta(NamedTuple):
