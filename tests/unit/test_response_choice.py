@@ -133,6 +133,9 @@ def test_what_is_the_same_in_all_rows_of_a_patient_is_no_response_of_a_row():
     assert chosen(rows.select("pressure", "visit", "chick", "diet")).source == "pressure"
     # Without another number it is.
     assert chosen(rows.drop("pressure")).source == "died"
+    # A unit that alone could be the response is it.
+    sales = pl.DataFrame({"sold": [3.5, 4.5, 1.5, 2.5] * 9, "shop": list("ABAB") * 9})
+    assert chosen(sales).source == "shop"
 
 
 def test_days_that_are_mostly_small_are_a_count_and_those_of_a_panel_are_none():

@@ -201,10 +201,10 @@ def varying(ranked: list[Ranked], columns: Sequence[ColumnSummary], rows: pl.Dat
     If rows repeat a unit, such as a patient at each visit, what is the same in all of its rows is no response of a row.
     """
     unit = unit_of(columns, rows, fewest=2)
-    if unit is None:
+    others = [entry for entry in ranked if entry[2] is not unit]
+    if unit is None or not others:
         return ranked
-    ranked = [entry for entry in ranked if entry[2] is not unit] or ranked
-    kept = []
+    ranked, kept = others, []
     for entry in ranked:
         pairs = rows.select(unit.name, entry[2].name).drop_nulls()
         if pairs.n_unique() > pairs[unit.name].n_unique():
