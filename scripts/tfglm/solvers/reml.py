@@ -48,7 +48,11 @@ STRAIGHT = 1e-3
 """Effective degrees of freedom of the penalised coefficients of a term below which a rising lambda is taken to be infinite."""
 
 FLAT, FLAT_SLOPE = 1e-5, 1e-6
-"""The same, and the slope of V, below which it is infinite whether V rises or falls: there the slope is a rounding error."""
+"""The same, and the slope of V, below which it stays infinite."""
+
+RISING = 0.01
+"""The slope of V, as a share of these degrees of freedom, from which V rises. Both vanish as lambda rises, and their ratio does
+not. So an infinite lambda comes back if V has its minimum elsewhere; below this share the slope may be a rounding error."""
 
 
 @dataclass(frozen=True)
@@ -340,8 +344,8 @@ class RemlDescent(Descent):
 
     def flat(self, derivatives: Derivatives) -> np.ndarray:
         """Where V is flat, because lambda is as good as infinite."""
-        slopes = np.abs(derivatives.gradient[: len(self.lowest)])
-        return (derivatives.effective < FLAT) & (slopes < FLAT_SLOPE)
+        slopes, effective = derivatives.gradient[: len(self.lowest)], derivatives.effective
+        return (effective < FLAT) & (np.abs(slopes) < FLAT_SLOPE) & (slopes < RISING * effective)
 
     def has_ended(self) -> bool:
         return bool(np.abs(self.step).max() <= PRECISE) or self.iteration == self.most
