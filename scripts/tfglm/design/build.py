@@ -246,7 +246,7 @@ class _DesignBuilder:
         categorical.sort(key=list(self.categorical).index)
         numeric.sort(key=list(self.numeric).index)
         combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
-        # With a number, the constant is one of the products of a surface, and none has the mean 0.
+        # A surface that a number multiplies keeps its constant, so its columns keep their means.
         is_centred = bool(term.factors[0].surface) and len(numeric) == len(smooth)
         means = self.means([self.numeric[name] for name in numeric]) if is_centred else ()
         if any(factor.surface or factor.beside for factor in term.factors):

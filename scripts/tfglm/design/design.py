@@ -119,7 +119,7 @@ class Design:
             size = self.levels_of(term.categorical)
             widths = (range(self.numeric_by_name[name].width) for name in term.numeric)
             for numbers in product(*widths):
-                # The constant of a tensor product is that of the intercept, unless a number multiplies it.
+                # The intercept replaces the constant of a tensor product, unless a number multiplies it.
                 if not any(numbers) and self.is_tensor_product(term) and not self.multiplier_of(term):
                     continue
                 multiplier = tuple(zip(term.numeric, numbers, strict=True))

@@ -209,7 +209,7 @@ def check_overlap(
     if not term.is_smooth:
         return
     later = terms[terms.index(term) + 1 :]
-    # Two smooths are told once.
+    # A pair of smooths gets one message.
     for other in (other for other in terms if other is not term and not (other.is_smooth and other in later)):
         shared = min(lines_of(term, kinds) & lines_of(other, kinds), key=sorted, default=None)
         if shared:
