@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame
+from pools import CR1, design_of, estimates_of, fit_files, fit_frame, ingest_frame
 from tfglm.config import ModelConfig
-from tfglm.data.dictionary import merge
+from tfglm.data.dictionary import IngestedFile, merge
 from tfglm.design.references import check_pairwise
 from tfglm.errors import UserError
 from tfglm.results import coefficients, studentized_range
@@ -75,16 +75,64 @@ def test_a_hypothesis_of_a_whole_term_is_its_joint_test(fits):
     assert (repeated["df"], repeated["note"]) == (3, "3 of 6 rows follow from the others")
 
 
-def test_a_hypothesis_of_one_row_is_the_contrast(file):
-    weights = {"carrier[B6]": 1, "carrier[UA]": -1}
-    for errors in ("cluster(day)", "quasi"):
-        design, fitted, _ = fit_files([file], "late ~ carrier + wind", "binomial", std_errors=errors)
-        estimates = estimates_of(design, fitted)
-        test = hypotheses(estimates, {"x": [weights]}).iloc[0]
-        contrast = coefficients.contrasts(estimates, {"x": weights}, 0.95).iloc[0]
-        assert test["F"] == pytest.approx(contrast["t"] ** 2, rel=1e-8)
-        if errors == "quasi":
-            assert test["p_value"] == pytest.approx(contrast["p_value"], rel=1e-8)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, IngestedFile]:
+    """That of ROWS with a column of a rare level and one of classes, and the part of it that has seven weeks."""
+    random = np.random.default_rng(11)
+    rows = ROWS.assign(week=ROWS["day"] // 7, kind=np.where(np.arange(len(ROWS)) % 50 == 0, "rare", "common"))
+    rows["grade"] = pd.cut(rows["delay"] + random.normal(0, 5, len(rows)), 3, labels=False)
+    folder = tmp_path_factory.mktemp("single")
+    return {"all": ingest_frame(rows, folder, "all"), "few": ingest_frame(rows[rows["week"] < 7], folder, "few")}
+
+
+ERRORS = ("classical", "quasi", "HC1", "HC3", "cluster(day)", "cluster(day + plane)", "driscoll_kraay(day)")
+SINGLE = [
+    *(
+        ("all", "gaussian", "delay ~ side + wind + kind", {"std_errors": errors}, None)
+        for errors in ERRORS
+        if errors != "quasi"
+    ),
+    *(("all", "binomial", "late ~ side + wind + kind", {"std_errors": errors}, None) for errors in ERRORS),
+    ("all", "binomial", "late ~ side + wind + kind", {"std_errors": "cluster(day)"}, CR1),
+    ("all", "gaussian", "delay ~ side + wind", {"std_errors": "cluster(day)", "absorb": ["carrier"]}, None),
+    ("all", "ordinal", "grade ~ side + wind + kind", {"std_errors": "cluster(day)"}, None),
+    ("few", "gaussian", "delay ~ side + wind + kind", {"std_errors": "cluster(week)"}, None),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "family", "formula", "settings", "limits"), SINGLE, ids=lambda value: str(value).replace(" ", "")
+)
+def test_one_hypothesis_has_one_p_value(files, rows, family, formula, settings, limits):
+    design, fitted, _ = fit_files([files[rows]], formula, family, **settings, limits=limits)
+    estimates = estimates_of(design, fitted)
+    table = coefficients.table(estimates, 0.95)
+    factors = [name for name in ("side", "kind") if name in formula]
+    compared = pairwise(estimates, factors, 0.95).set_index("term")
+    terms = joint_tests(estimates).set_index("term")
+    for row in table[table["estimate"].ne(0) & table["term"].isin([*factors, "wind"])].to_dict("records"):
+        name = f"{row['term']}[{row['level']}]" if row["level"] else row["term"]
+        contrast = coefficients.contrasts(estimates, {"x": {name: -2.0}}, 0.95).iloc[0]
+        tests = [hypotheses(estimates, {"x": [{name: 3.0}]}).iloc[0], terms.loc[row["term"]]]
+        pair = [compared.loc[row["term"]]] if row["level"] else []
+        for other in [contrast, *tests, *pair]:
+            assert other["p_value"] == pytest.approx(row["p_value"], rel=1e-8, nan_ok=True), other
+            assert other.get("note", "") == row.get("note", "")
+        t = row.get("t", row.get("z"))
+        for test in tests:
+            # Of a test that is not made there is no statistic.
+            assert test["chi_squared"] == pytest.approx(t**2, rel=1e-8) or np.isnan(row["p_value"])
+            if "F" in test and np.isfinite(row["p_value"]):
+                assert test["F"] == pytest.approx(t**2, rel=1e-8)
+                if "df" in row and "bootstrap" not in row["note"]:
+                    assert test["df_denominator"] == pytest.approx(row["df"], rel=1e-10)
+
+
+def test_a_combination_with_a_rare_level_has_no_test_by_cluster(files):
+    design, fitted, _ = fit_files([files["all"]], "late ~ carrier + kind", "binomial", std_errors="cluster(day)")
+    test = hypotheses(estimates_of(design, fitted), {"x": [{"kind[rare]": 1, "carrier[B6]": 1}]}).iloc[0]
+    assert np.isnan(test["p_value"]) and test["note"].startswith("fewer than 10 events")
 
 
 @pytest.mark.parametrize("errors", ["classical", "cluster(day)"])

@@ -1,7 +1,6 @@
 """The table of coefficients, and linear combinations of them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from tfglm.design.references import check_contrasts, coefficient_name
 from tfglm.design.terms import THRESHOLD, Term
 from tfglm.errors import UserError
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
-from tfglm.results.reference import Reference, rare_events, reference_of
+from tfglm.results.reference import Reference
 
 NOT_CONVERGED = "not converged"
 
@@ -70,9 +69,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
     else:
         if design.std_errors != "classical":
             columns["classical_std_error"] = classical
-        reference = reference_of(design, fitted, estimated.transform, estimated.df_residual, fewest=estimated.fewest)
-        if reference.by_cluster:
-            reference = replace(reference, rare=rare_events(design, fitted))
+        reference = estimated.distribution(estimated.transform, scipy.sparse.eye_array(design.size, format="csr"))
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
         tested = tests(estimated.statistic, reference, estimated.values, errors, confidence)
         for smooth in design.smooths:
@@ -146,12 +143,13 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
     check_contrasts(estimated.design, wanted)
     combination = combined(estimated, wanted, "contrasts")
     values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0)
-    rows = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
+    weights = scipy.sparse.csr_array(combination)
+    rows = (weights @ estimated.transform).tocsr()
     errors = np.sqrt(estimated.fitted.variances(rows).chosen) if len(wanted) else np.zeros(0)
     shown = {"contrast": list(wanted), "estimate": values}
     if estimated.design.penalised:
         return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(estimated.fitted.dispersion) else {}))
-    reference = reference_of(estimated.design, estimated.fitted, rows, estimated.df_residual, fewest=estimated.fewest)
+    reference = estimated.distribution(rows, weights)
     errors = np.where(reference.unseen, np.nan, errors)
     shown |= {"std_error": errors, **tests(estimated.statistic, reference, values, errors, confidence)}
     return pd.DataFrame(shown | ({"note": reference.notes()} if reference.by_cluster else {}))

@@ -17,7 +17,16 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError
 from tfglm.results.aliases import aliased_with
-from tfglm.results.reference import FEWEST, Fewest, statistic
+from tfglm.results.reference import (
+    FEWEST,
+    Fewest,
+    JointReference,
+    Reference,
+    joint_reference,
+    rare_events,
+    reference_of,
+    statistic,
+)
 from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
 
 NOT_IDENTIFIED = "not identified"
@@ -59,6 +68,28 @@ class Estimates:
     @property
     def statistic(self) -> str:
         return statistic(self.design)
+
+    def distribution(self, rows: scipy.sparse.csr_array, weights: scipy.sparse.csr_array) -> Reference:
+        """Return the reference distribution of combinations of coefficients, however a table names them.
+
+        Parameters
+        ----------
+        rows
+            The combinations of the coefficients of the fit, [combinations, p].
+        weights
+            Where these are not 0, [combinations, p], a coefficient has a part in a combination. By cluster there is no test
+            of a combination with a coefficient that has too few events.
+        """
+        reference = reference_of(self.design, self.fitted, rows, self.df_residual, fewest=self.fewest)
+        if not reference.by_cluster:
+            return reference
+        return replace(reference, rare=abs(weights) @ (rare_events(self.design, self.fitted) & ~self.reference) > 0)
+
+    def joint_distribution(self, rows: scipy.sparse.csr_array, weights: scipy.sparse.csr_array) -> JointReference:
+        """Return that of the Wald statistic by cluster of such combinations, which for one of them is its t squared."""
+        if rows.shape[0] == 1:
+            return JointReference.of_single(self.distribution(rows, weights))
+        return joint_reference(self.fitted, rows, self.fewest)
 
 
 def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_residual: float) -> Estimates:

@@ -71,11 +71,12 @@ def test(
         notes.append(f"{len(rows) - len(chosen):,} of {len(rows):,} rows follow from the others")
     combination, equals = combination[chosen], equals[chosen]
     values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0) - equals
-    transformed = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
+    weights = scipy.sparse.csr_array(combination)
+    transformed = (weights @ estimated.transform).tocsr()
     if not np.isfinite(estimated.fitted.dispersion):
         return len(chosen), np.nan, np.nan, np.nan, np.nan, "; ".join([*notes, "no coefficient with a standard error"])
     value, df, problem = wald_of(estimated.fitted, values, transformed, equals)
-    tested = compared(estimated, values, transformed, value, df)
+    tested = compared(estimated, values, transformed, weights, value, df)
     note = "; ".join(filter(None, [*notes, problem, tested.pop("note")]))
     return df, *tested.values(), note
 

@@ -20,7 +20,6 @@ from tfglm.results.reference import (
     JointReference,
     determined_alone,
     information_source,
-    joint_reference,
 )
 from tfglm.results.smooth_tests import smooth_test
 from tfglm.solvers.fitted import Fitted
@@ -162,15 +161,21 @@ def joint_test(
             why = DETERMINED_ALONE if not len(estimated.fitted.score_signs) else f"because {NOT_POSITIVE}"
             notes.append(f"without {int(alone.sum()):,} of its coefficients, each {why}")
     value, df, problem = wald(estimated, places, is_marginal)
-    tested = compared(estimated, estimated.values[places], estimated.transform[places], value, df)
+    weights = scipy.sparse.eye_array(design.size, format="csr")[places]
+    tested = compared(estimated, estimated.values[places], estimated.transform[places], weights, value, df)
     note = "; ".join(filter(None, [*notes, problem, tested.pop("note")]))
     return term, df, *tested.values(), note
 
 
 def compared(
-    estimated: Estimates, values: np.ndarray, rows: scipy.sparse.csr_array, wald_statistic: float, rank: int
+    estimated: Estimates,
+    values: np.ndarray,
+    rows: scipy.sparse.csr_array,
+    weights: scipy.sparse.csr_array,
+    wald_statistic: float,
+    rank: int,
 ) -> dict[str, Any]:
-    """The COLUMNS of a Wald test, without its degrees of freedom.
+    """The COLUMNS of a Wald test, without its degrees of freedom. That of a single combination is its t test, squared.
 
     Parameters
     ----------
@@ -178,12 +183,18 @@ def compared(
         The coefficients.
     values, rows
         The tested combinations less their values under the hypothesis [q], and as combinations of the fit's coefficients [q, p].
+    weights
+        The same as combinations of the coefficients of the table.
     wald_statistic, rank
         The statistic, NaN if there is none, and the rank of the covariance matrix.
     """
     reference = JointReference(1.0, estimated.df_residual)
     if estimated.design.by_cluster and np.isfinite(wald_statistic):
-        reference = reference_by_cluster(estimated, rows, rank)
+        if rank < len(values):
+            problem = f"the covariance matrix of {len(values)} coefficients by cluster has rank {rank}"
+            reference = JointReference(problem=problem)
+        else:
+            reference = estimated.joint_distribution(rows, weights)
     return {
         "chi_squared": np.nan if reference.problem else wald_statistic,
         "F": reference.scale,
@@ -191,16 +202,6 @@ def compared(
         "p_wild": reference.wild.p_value(values[0]) if reference.wild else np.nan,
         "note": reference.problem or reference.note,
     }
-
-
-def reference_by_cluster(estimated: Estimates, rows: scipy.sparse.csr_array, rank: int) -> JointReference:
-    """Return the reference distribution for the Wald statistic of combinations of the coefficients of the fit, whose covariance
-    matrix has this rank."""
-    if rank < rows.shape[0]:
-        return JointReference(
-            problem=f"the covariance matrix of {rows.shape[0]} coefficients by cluster has rank {rank}"
-        )
-    return joint_reference(estimated.fitted, rows, estimated.fewest)
 
 
 def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:

@@ -21,7 +21,6 @@ from tfglm.results.balanced import number_in_grid
 from tfglm.results.coefficients import tests
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
 from tfglm.results.hypotheses import holm
-from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 
@@ -89,7 +88,7 @@ def differences_in_factor(
     estimates = np.where(known, differences @ coefficients, np.nan)
     sparse = scipy.sparse.csr_array(differences)
     errors = np.where(known, np.sqrt(fitted.variances(sparse).chosen), np.nan)
-    reference = reference_of(design, fitted, sparse, estimated.df_residual, fewest=estimated.fewest)
+    reference = estimated.distribution(sparse, sparse)
     errors = np.where(reference.unseen, np.nan, errors)
     columns = tests(estimated.statistic, reference, estimates, errors, confidence)
     count = len(set(first[known]) | set(second[known]))

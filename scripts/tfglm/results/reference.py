@@ -123,7 +123,7 @@ class Reference:
         """The degrees of freedom, NaN where there is no test by t."""
         return np.where(self._has_enough & ~np.asarray(self.unseen) & ~np.asarray(self.rare), self.df, np.nan)
 
-    def _wild(self, errors: np.ndarray) -> dict[int, WildBootstrap]:
+    def bootstraps(self, errors: np.ndarray) -> dict[int, WildBootstrap]:
         """The bootstraps of estimates that have these standard errors, by their place."""
         rare = np.broadcast_to(self.rare, self.df.shape)
         return {place: each for place, each in self.wild.items() if np.isfinite(errors[place]) and not rare[place]}
@@ -136,7 +136,7 @@ class Reference:
         """The limits of intervals around these estimates with these standard errors, both [estimates]."""
         margin = self.quantile(confidence) * errors
         lower, upper = values - margin, values + margin
-        for place, bootstrap in self._wild(errors).items():
+        for place, bootstrap in self.bootstraps(errors).items():
             below, above = bootstrap.reach(1 - confidence)
             lower[place], upper[place] = values[place] - below, values[place] + above
         return lower, upper
@@ -145,7 +145,7 @@ class Reference:
         """The two-sided p-values of the hypotheses that these estimates, with these standard errors, are 0 in truth."""
         with np.errstate(invalid="ignore", divide="ignore"):
             p_values = 2 * distributions.t(np.abs(values / errors), self.usable).probability
-        for place, bootstrap in self._wild(errors).items():
+        for place, bootstrap in self.bootstraps(errors).items():
             p_values[place] = bootstrap.p_value(values[place])
         return p_values
 
@@ -160,7 +160,7 @@ class Reference:
             deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(statistic**2 / df))
         normal = np.where(np.isinf(df), statistic, deviate)
         log_p = np.where(np.isneginf(log_p) | np.isinf(df), distributions.log_normal_tail(normal) + np.log(2), log_p)
-        for place, bootstrap in self._wild(errors).items():
+        for place, bootstrap in self.bootstraps(errors).items():
             log_p[place] = np.log(bootstrap.p_value(values[place]))
         return np.abs(log_p) / np.log(10)
 
@@ -300,27 +300,25 @@ class JointReference:
     wild: WildBootstrap | None = None
     note: str = ""
 
+    @classmethod
+    def of_single(cls, reference: Reference) -> "JointReference":
+        """That of a single combination, whose statistic is the square of its t."""
+        df, note = float(reference.usable[0]), str(reference.notes()[0])
+        wild = reference.bootstraps(np.ones(1)).get(0)
+        return cls(1.0, df, "" if wild or np.isfinite(df) else note, wild, note if wild else "")
+
 
 def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:
     """That of the rows of a transformation, q independent contrasts: AHT (solvers.clustered), or without CR2 Hotelling's
     with the degrees of freedom of a Wishart matrix, q (q + 1) / sum |z_g|^4, of scores with sum z_g z_g' = I."""
     q, clusters = transform.shape[0], fitted.cluster_count
     clustered, by_design = fitted.clustered, fitted.design_clustered
-    if q == 1 and clustered is not None:
-        single = by_satterthwaite(fitted, transform, fewest)
-        if single.wild:
-            return JointReference(1.0, wild=single.wild[0], note=str(single.notes()[0]))
-    needed = (
-        q - 1 + (max(fewest.df_joint, q) if q > 1 else fewest.df)
-        if clustered is not None
-        else q - 1 + (max(fewest.dates_joint, q) if q > 1 else fewest.dates)
-        if fitted.lags
-        else max(fewest.clusters, fewest.clusters_per_coefficient * q)
-    )
+    if clustered is not None or fitted.lags:
+        needed = q - 1 + max(fewest.df_joint if clustered is not None else fewest.dates_joint, q)
+    else:
+        needed = max(fewest.clusters, fewest.clusters_per_coefficient * q)
     if clusters - 1 < needed:
-        return JointReference(
-            problem=f"{clusters} {information_source(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}"
-        )
+        return JointReference(problem=f"{clusters} {information_source(fitted)} are too few for {q} coefficients")
     enough, on_free = AS_MANY * needed, fitted.on_free(transform)
     if clustered is not None and by_design is not None:
         if clusters * on_free.shape[1] ** 2 * q**2 > LONGEST_AHT:

@@ -18,7 +18,6 @@ import scipy.special
 from tfglm.config.std_errors import OF_POSTERIOR
 from tfglm.results import distributions
 from tfglm.results.estimates import Estimates
-from tfglm.results.reference import joint_reference
 from tfglm.solvers.fitted import FREE
 from tfglm.solvers.fractional_rank import statistics
 
@@ -129,9 +128,9 @@ def robust(estimated: Estimates, smooth: Mapping, df: float) -> Statistic:
     rows = (scipy.sparse.csr_array(directions[:count] @ root) @ units).tocsr()
     scale = 1.0
     if design.by_cluster:
-        reference = joint_reference(fitted, rows, estimated.fewest)
-        if reference.problem:
-            return Statistic(rank=smooth["rank"], problem=reference.problem)
+        reference = estimated.joint_distribution(rows, rows)
+        if np.isnan(reference.df):
+            return Statistic(rank=smooth["rank"], problem=reference.problem or "too few clusters for this test")
         degrees = reference.df + count - 1
         df = degrees - smooth["rank"] + 1
         scale = df / degrees
