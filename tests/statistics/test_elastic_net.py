@@ -231,3 +231,31 @@ def test_the_picture_of_a_path_is_drawn(path, tmp_path):
     assert "Intercept" not in drawn
     pixels = plt.imread(tmp_path / "path.png")
     assert pixels.std() > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "response"), [("gaussian", "delay"), ("binomial", "late")])
+def test_the_order_of_rows_chooses_no_minimum(family, response, tmp_path):
+    random = np.random.default_rng(23)
+    frame = FRAME.assign(
+        half=np.where(random.random(len(FRAME)) < 0.3, "a", "b"), side=random.choice(list("pqrs"), len(FRAME))
+    )
+    frame["delay"] += 30 * (frame["half"] == "a") + 20 * frame["side"].map({"p": -1, "q": -0.8, "r": 0.7, "s": 1.2})
+    frame["late"] = (frame["delay"] > frame["delay"].mean()).astype(int)
+    shuffled = frame.sample(frac=1.0, random_state=5).assign(distance=1000 * frame["distance"])
+    parts = {"rows": [frame], "shuffled": [shuffled], "reversed": [frame[::-1][:2_500], frame[::-1][2_500:]]}
+    tables = {}
+    for name, frames in parts.items():
+        files = [ingest_frame(each, tmp_path, f"{name}{place}") for place, each in enumerate(frames)]
+        design, fitted, _ = fit_files(files, f"{response} ~ half + side + month + distance", family, l1=0.02)
+        tables[name] = table_of(design, fitted)["estimate"]
+    for name in ("shuffled", "reversed"):
+        other = tables[name].where(tables[name].index.get_level_values("term") != "distance", tables["rows"])
+        np.testing.assert_allclose(other, tables["rows"], rtol=1e-5, atol=1e-6)
+        assert list(other == 0) == list(tables["rows"] == 0)
+    # A factor of two levels has coefficients of opposite sign. With four, two are on either side of 0, and their mean is as close
+    # to 0 as that allows.
+    half, side = (tables["rows"][term].to_numpy() for term in ("half", "side"))
+    assert half[0] == pytest.approx(-half[1], rel=1e-9) and half[0] != 0
+    low, high = np.sort(side)[1:3]
+    assert low <= 0 <= high and (abs(side.mean()) < 1e-9 or (high if side.mean() > 0 else low) == 0)

@@ -13,6 +13,9 @@ gradient of the smooth part of F, I is the information matrix of the loss, and H
 If the link is not canonical, I is the expected information. Far from the responses, it differs from the observed information,
 and its steps are too long or too short. If two consecutive steps with a fresh I leave most of the violation, H uses the observed
 information instead, provided it is positive definite.
+
+A lasso over all levels of factors can have many minima with the same predictions. The reported one has the least sum of squared
+penalised coefficients: the limit of elastic nets as their ridge vanishes. The order of rows and files does not change it.
 """
 
 from collections import Counter
@@ -38,6 +41,12 @@ SLOW = 0.3
 CREEPING, MOST_CREEPING = 0.5, 2
 """A step with a fresh I creeps if it leaves more than this share of the violation. After so many creeping steps, H uses the
 observed information."""
+
+AT_BOUND = 1 - 1e-5
+"""Share of the lasso penalty that the gradient of a coefficient reaches if the coefficient may differ from 0 in a minimum."""
+
+VANISHING = 1e-10
+"""Share of the largest penalised coefficient below which a coefficient is a rounding error of 0."""
 
 PRECISION = 1e-9
 """Largest violation of the KKT conditions of the quadratic problem, as a share of the penalty."""
@@ -74,6 +83,7 @@ def check_drift(objective: Objective, point: Point) -> None:
 
 def solution(start: Solution, end: PathPoint) -> Solution:
     """The fit that ends at this point of a path."""
+    end = replace(end, point=least(end))
     if end.objective.l2:
         # The reported covariance needs the information matrix at the point itself.
         point = end.point if end.point.blocks else end.objective.at(end.point.coefficients)
@@ -94,6 +104,39 @@ def solution(start: Solution, end: PathPoint) -> Solution:
         effective=end.effective,
         has_covariance=not objective.l1,
     )
+
+
+def least(end: PathPoint) -> Point:
+    """Return the minimum with the least sum of squared penalised coefficients.
+
+    Without a ridge, the minima with the same predictions are z = b + N'a >= 0 times the signs that the gradient gives, N being
+    the redundant directions of the coefficients whose gradient is at its bound. The least of them is a least distance problem
+    (Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23).
+    """
+    objective, point = end.objective, end.point
+    if end.near is NO_BLOCKS or objective.l2:
+        return point
+    gradient, b = objective.gradient(point), point.coefficients
+    bound = objective.free & ((np.abs(gradient) >= AT_BOUND * objective.lasso) | (b != 0))
+    directions = null_vectors(end.near.restrict(bound), len(b))[1]
+    penalised = bound & (objective.lasso > 0)
+    directions = directions[(directions[:, penalised] != 0).any(axis=1)]
+    if not len(directions):
+        return point
+    from scipy.optimize import nnls  # slow to import
+
+    sign = np.where(b[penalised] != 0, np.sign(b[penalised]), -np.sign(gradient[penalised]))
+    start, basis = sign * b[penalised], (directions[:, penalised] * sign).T
+    along = scipy.linalg.orth(basis)
+    fixed = start - along @ (along.T @ start)
+    size = np.abs(start).max()
+    multipliers, _ = nnls(np.vstack([along.T, -fixed / size]), np.append(np.zeros(along.shape[1]), 1.0))
+    residual = np.append(along.T @ multipliers, -fixed @ multipliers / size - 1.0)
+    moved = fixed - size * (along @ residual[:-1]) / residual[-1]
+    moved = np.where((multipliers > 0) | (moved <= VANISHING * size), 0.0, moved)
+    coefficients = b + np.linalg.lstsq(basis, moved - start)[0] @ directions
+    coefficients[penalised] = sign * moved
+    return replace(point, coefficients=coefficients)
 
 
 def minimise(objective: Objective, point: Point, near: Blocks, correction: np.ndarray, penalty: float) -> PathPoint:

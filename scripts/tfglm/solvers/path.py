@@ -146,7 +146,9 @@ def follow(objective: Objective, point: Point, settings: PathConfig, held_out: W
         # The quadratic approximation has about the same error at the next penalty.
         point, near, correction = end.point, end.near, end.correction
         effective = elastic_net.effective_coefficients(end)
-        ends.append(replace(end, effective=effective, near=NO_BLOCKS, point=replace(point, blocks=None)))
+        ends.append(
+            replace(end, effective=effective, near=NO_BLOCKS, point=replace(elastic_net.least(end), blocks=None))
+        )
         reporter.advance(len(ends), len(wanted))
         explained = 1 - point.loss / null_loss
         reporter.record(len(ends), {"path/penalty": penalty, "path/loss explained": explained})
