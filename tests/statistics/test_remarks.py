@@ -10,6 +10,7 @@ import scipy.special
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm import digests
 from tfglm.config import ResultsConfig, SolverConfig
+from tfglm.errors import UserError
 from tfglm.report import home
 from tfglm.report.pages import render
 from tfglm.report.words import NO_WORDS
@@ -222,3 +223,33 @@ def test_the_summary_promises_the_same_digits_only_where_they_come_again():
     online = {"model": "learnt", "provenance": provenance, "online": {"synchronous": False}}
     assert "on a similar processor, except for learnt: " in page(exact, online)
     assert "except for" not in page(online | {"online": {"synchronous": True}})
+
+
+def test_a_response_of_counts_with_fractions_is_remarked_on(tmp_path):
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": random.normal(size=300), "count": random.poisson(2, 300)})
+    frame["half"] = frame["count"] + 0.5
+    for family, response, settings, example in [
+        ("poisson", "half", {}, "0.5"),
+        ("negative_binomial", "half", {"theta": 2.0}, "0.5"),
+    ]:
+        warnings = warnings_of(frame, f"{response} ~ x", family, tmp_path / family, **settings)
+        assert any(f"`{response}` has values that are no whole numbers, such as {example}" in line for line in warnings)
+    for family, response, kind in [("poisson", "count", float), ("poisson", "count", int), ("gamma", "half", float)]:
+        shown = frame.astype({response: kind})
+        warnings = warnings_of(shown, f"{response} ~ x", family, tmp_path / f"{family}{kind.__name__}")
+        assert not any("whole numbers" in line for line in warnings)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_numbers_whose_squares_float64_cannot_hold_are_refused(tmp_path, size, name):
+    random = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": random.gamma(2, size=300), "y": random.gamma(2, size=300)})
+    frame[name] *= size
+    for family in ("gaussian", "gamma", "poisson", "inverse_gaussian"):
+        with pytest.raises(
+            UserError, match=rf"`{name}` has values as (large|small) as [\d.]+e[-+]\d+, and float64"
+        ) as refusal:
+            fit_frame(frame, "y ~ x", family, tmp_path / family)
+        assert str(refusal.value).startswith("models.m.formula: ") and "data.derive" in str(refusal.value)

@@ -26,8 +26,10 @@ from tfglm.design.checks import (
     check_response,
     check_rows,
     check_scores_size,
+    check_size,
     classes_in_order,
     multiplicity_problem,
+    on_counts,
 )
 from tfglm.design.clusters import ClustersOf, clusters_of
 from tfglm.design.codings import check_codings
@@ -150,6 +152,7 @@ class _DesignBuilder:
             self.categorical[response.name] = Categorical(response.name, response.name, response.kind, labels, rare)
         else:
             check_response(response, settings, self.where)
+            self.remarks += on_counts(response, settings)
         for term in formula.terms:
             for factor in term.factors:
                 for column in factor.columns:
@@ -322,6 +325,7 @@ class _DesignBuilder:
             pixels = math.prod(shape)
             learnt_shape = ({"function": IMAGE, "shape": shape},)
             return Numeric(factor.name, column.name, learnt_shape, (0.0,) * pixels, (LARGEST_PIXEL,) * pixels)
+        check_size(column, where)
         if factor.beside:
             return self.in_the_plane(factor, where)
         learnt, center, variance = self.learnt(factor, column, where)

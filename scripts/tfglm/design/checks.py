@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -36,6 +36,22 @@ MOST_UNDER_DOT = 1_000
 
 MOST_CLASSES = 100
 """Largest number of classes of a response. Evaluation keeps one number per row and class in memory, a shard at a time."""
+
+
+OF_COUNTS = ("poisson", "negative_binomial")
+
+SQUARED = 1e50
+"""Largest size of a number, and of its inverse, whose powers and products a fit can add up in float64."""
+
+
+def check_size(column: Column, where: str) -> None:
+    """Raise UserError for a column of numbers whose squares are too large or too small for float64."""
+    size = max(abs(limit) for limit in column.limits)
+    if size > SQUARED or 0 < size < 1 / SQUARED:
+        raise UserError(
+            f"{where}: `{column.name}` has values as {'large' if size > 1 else 'small'} as {size:.3g}, and float64 cannot hold "
+            f"sums of their squares\n  divide it under data.derive, or leave out with data.where values that are no measurements"
+        )
 
 
 def check_rows(dictionary: Dictionary) -> None:
@@ -104,6 +120,7 @@ def check_dot(columns: Sequence[Column], where: str) -> None:
 
 def check_response(column: Column, settings: DesignConfig, where: str) -> None:
     """Raise UserError unless the family can take this response and it varies."""
+    check_size(column, f"{where}.formula")
     minimum, maximum = column.limits
     if minimum == maximum and not settings.trials:
         raise UserError(
@@ -115,6 +132,17 @@ def check_response(column: Column, settings: DesignConfig, where: str) -> None:
     refusal = family.refusal(response, bool(settings.trials), bool(settings.weights))
     if refusal:
         raise UserError(f"{where}: family {settings.family} {refusal}")
+
+
+def on_counts(column: Column, settings: DesignConfig) -> Iterator[str]:
+    """Yield a remark on a response that is no count, where the likelihood is one of counts."""
+    parts = [1.0] if column.levels is None else [level for level in column.levels if level % 1]
+    if settings.family in OF_COUNTS and column.kind == "number" and parts:
+        example = "" if column.levels is None else f", such as {parts[0]:g}"
+        yield (
+            f"the response `{column.name}` has values that are no whole numbers{example}: the estimates and robust errors are "
+            "valid if the mean is right (quasi-likelihood), but the log-likelihood and AIC are those of counts"
+        )
 
 
 def multiplicity_problem(column: Column) -> str | None:
