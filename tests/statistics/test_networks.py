@@ -21,7 +21,7 @@ from tfglm.distribute import strategies
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.networks import layers, linear, predict, sources, stored
+from tfglm.networks import drawing, layers, linear, predict, sources, stored
 from tfglm.networks.export import ExportedNetwork
 from tfglm.networks.layers import OutputScale
 from tfglm.networks.pipeline import Batches
@@ -371,15 +371,34 @@ def test_embeddings_have_the_dimensions_that_are_asked_for(file):
         layers.embeddings(of_design, TrainingConfig(embedding={"carier": 5}))
 
 
-def test_dropout_leaves_out_its_share_and_keeps_the_mean():
-    steps = iter(range(10))
-    dropout = layers.Dropout(0.25, 3, lambda: next(steps))
-    ones = tf.ones((200, 100))
-    np.testing.assert_array_equal(dropout(ones), ones)
-    first, second = dropout(ones, training=True).numpy(), dropout(ones, training=True).numpy()
-    assert not np.array_equal(first, second)
-    assert (first == 0).mean() == pytest.approx(0.25, abs=0.01)
-    np.testing.assert_allclose(first[first != 0], 1 / 0.75, rtol=1e-6)
+LAYERS = {
+    "dropout": keras.layers.Dropout(0.25, seed=3),
+    "of channels": keras.layers.Dropout(0.25, noise_shape=(None, 1), seed=3),
+    "noise": keras.layers.GaussianNoise(0.5, seed=3),
+    "gaussian dropout": keras.layers.GaussianDropout(0.25, seed=3),
+    "alpha dropout": keras.layers.AlphaDropout(0.25, seed=3),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("width", [3, 6])
+def test_random_layers_draw_the_same_for_a_row_whatever_part_of_a_batch_has_it(name, width):
+    layer = LAYERS[name]
+    inputs = tf.constant(np.random.default_rng(2).normal(size=(9, width)), tf.float32)
+    state = layer.seed_generator.state.numpy()
+
+    def drawn(rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        layer.seed_generator.state.assign(state)
+        with drawing.for_rows(places, 9):
+            return layer(rows, training=True)
+
+    specs = [tf.TensorSpec((None, width)), tf.TensorSpec((None,), tf.int32)]
+    of_any_number = tf.function(drawn, input_signature=specs, autograph=False)
+    whole = layer(inputs, training=True).numpy()
+    for part in (slice(0, 9), slice(0, 6), slice(6, 9), slice(3, 4)):
+        for draw in (drawn, of_any_number):
+            np.testing.assert_array_equal(draw(inputs[part], tf.range(9)[part]).numpy(), whole[part])
+    assert not np.array_equal(whole[:3], whole[3:6])
 
 
 def test_messages_name_the_section_of_networks(file, monkeypatch):

@@ -1,6 +1,7 @@
 """Networks whose layers the user builds: their state, their errors, and what is refused."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -61,6 +62,37 @@ def training(file, design, folder: Path, record=lambda *of_step: None, **keys) -
 
 def built(design: Design, code: str = BUILD, **keys) -> keras.Model:
     return layers.network(design, settings_of(code, **keys), OutputScale(-0.5, 1.0), seed=4)
+
+
+RUNNING = """import keras
+
+
+class Running(keras.layers.Layer):
+    def build(self, shape):
+        self.mean = self.add_weight(name="mean", shape=shape[-1:], trainable=False)
+
+    def call(self, inputs, training=False):
+        if training:
+            self.mean.assign(0.9 * self.mean + 0.1 * keras.ops.mean(inputs, axis=0))
+        return inputs - self.mean
+
+
+def build(inputs, settings):
+    known = keras.layers.Normalization(mean=0.5, variance=2.0)(keras.layers.Concatenate()([*inputs.numbers.values()]))
+    deep = keras.layers.BatchNormalization()(keras.layers.Dropout(0.2)(keras.layers.Dense(4)(known)))
+    return keras.layers.Dense(inputs.outputs)(Running(name="running")(deep) if settings["runs"] else deep)
+"""
+
+
+@pytest.mark.slow
+def test_a_state_that_each_device_computes_is_remarked_on(file, design, tmp_path):
+    for runs in (False, True):
+        keys = {"code": RUNNING, "settings": {"runs": runs}}
+        assert layers.with_state(built(design, **keys)) == ["running/mean"] * runs
+        assert training(file, design, tmp_path / str(runs), **keys).remarks == []  # on one device
+    on_two = SimpleNamespace(_strategy=SimpleNamespace(num_replicas_in_sync=2))
+    (remark,) = Training._remarks_on(on_two, ["running/mean"])
+    assert remark.startswith("each of 2 devices computes `running/mean` from its part of a batch")
 
 
 class Interrupted(Exception):

@@ -49,7 +49,7 @@ def batches(units: Units, number: int, size: int = 100) -> list[Batch]:
     parts = [slice(size * k, size * (k + 1)) for k in range(number)]
     shares = [numbers[part, WEIGHT] / numbers[part, WEIGHT].sum() for part in parts]
     return [
-        Batch(*map(tf.constant, (groups[part], numbers[part], share)))
+        Batch(*map(tf.constant, (groups[part], numbers[part], share, range(size))))
         for part, share in zip(parts, shares, strict=True)
     ]
 

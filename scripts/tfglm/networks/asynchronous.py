@@ -202,4 +202,5 @@ class AsynchronousTraining(TrainingOnServers):
             tf.reshape(tf.gather(values, filled), [-1, size, values.shape[1]]) for values in (groups, numbers)
         )
         weight = tf.where(tf.reshape(places < count, [-1, size]), numbers[:, :, WEIGHT], 0.0)
-        return Batch(groups, numbers, weight / tf.reduce_sum(weight, axis=1, keepdims=True))
+        share = weight / tf.reduce_sum(weight, axis=1, keepdims=True)
+        return Batch(groups, numbers, share, tf.reshape(places % size, [-1, size]))

@@ -88,7 +88,7 @@ def train(job: Job, start: Start, waiting: Callable[[], AbstractContextManager[N
         "layers": layers,
         "summary": summary_of(trained.network),
         **({"offset": digests.sha256(arguments.offset[-1])} if arguments.offset else {}),
-        "warnings": design.warnings,
+        "warnings": [*design.warnings, *training.remarks],
         **provenance.identity(arguments.design, arguments.checkpoint),
         "provenance": provenance.of(job.files, json.loads(arguments.config), tfglm.ENGINE),
     }

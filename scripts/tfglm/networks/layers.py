@@ -9,7 +9,7 @@ constant in any units.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -56,33 +56,12 @@ class Wide(keras.layers.Layer):
         return linear_predictor(self.coefficients.value, self._parts, *inputs)
 
 
-class Dropout(keras.layers.Layer):
-    """Sets units to 0 with probability `rate` and divides the others by 1 - rate, in training.
-
-    Seed, step and device determine the units that are set to 0. Keras' own layer draws them from a state that it changes.
-    Some strategies do not allow this, and a training that continues from a checkpoint would have to restore the state.
-    """
-
-    def __init__(self, rate: float, seed: int, step: Callable[[], tf.Tensor], **options: Any) -> None:
-        super().__init__(**options)
-        self._rate, self._seed, self._step = rate, seed, step
-
-    def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
-        if not training or not self._rate:
-            return inputs
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        seed = tf.stack([tf.cast(self._step(), tf.int32), self._seed ^ replica])
-        return tf.nn.experimental.stateless_dropout(inputs, self._rate, seed, rng_alg="philox")
-
-
-def network(
-    design: Design, settings: LayersConfig, scale: OutputScale, seed: int = 0, step: Callable[[], tf.Tensor] = lambda: 0
-) -> keras.Model:
+def network(design: Design, settings: LayersConfig, scale: OutputScale, seed: int = 0) -> keras.Model:
     """A network of the groups and numbers of `networks.rows.NetworkRows`, which returns the linear predictor [rows];
     if the response has classes, [rows, classes].
 
-    `seed` chooses the first weights, and with the `step` that training is at what is dropped out. Raises UserError for an
-    embedding of what is no factor of the formula, as `convolutions.convolved` does, and as `own.deep_part` does.
+    `seed` chooses the first weights and what is dropped out. Raises UserError for an embedding of what is no factor of the
+    formula, as `convolutions.convolved` does, and as `own.deep_part` does.
     """
     classes = np.shape(scale.start)
     columns, inputs = inputs_of(design, math.prod(classes))
@@ -95,7 +74,7 @@ def network(
             if settings.model:
                 output = own.deep_part(inputs, settings, seed, f"networks.{design.model}")
             else:
-                output = hidden_layers(design, inputs, settings, seed, step)
+                output = hidden_layers(design, inputs, settings, seed)
         if output.dtype != "float32":
             output = keras.ops.cast(output, "float32")
         parts.append(output if classes else output[:, 0])
@@ -153,9 +132,24 @@ def mixed_over_rows(network: keras.Model) -> list[str]:
     return [layer.name for layer in batch_normalisations(network)]
 
 
-def hidden_layers(
-    design: Design, inputs: NamedInputs, settings: LayersConfig, seed: int, step: Callable[[], tf.Tensor]
-) -> Any:
+def with_state(network: keras.Model) -> list[str]:
+    """The paths of what a step changes besides weights, random numbers and batch normalisation: each device computes it from its
+    rows."""
+    rows = [tf.zeros((2, *each.shape[1:]), each.dtype) for each in network.inputs]
+    weights, state = (
+        [tf.convert_to_tensor(np.asarray(each)) for each in variables]
+        for variables in (network.trainable_variables, network.non_trainable_variables)
+    )
+    _, after = network.stateless_call(weights, state, rows, training=True)
+    known = {id(variable) for layer in batch_normalisations(network) for variable in layer.variables}
+    return [
+        variable.path
+        for variable, old, new in zip(network.non_trainable_variables, state, after, strict=True)
+        if new is not old and old.dtype.is_floating and id(variable) not in known
+    ]
+
+
+def hidden_layers(design: Design, inputs: NamedInputs, settings: LayersConfig, seed: int) -> Any:
     """The output of hidden layers over an embedding of each factor and the numbers, [rows, outputs]."""
     sizes = embeddings(design, settings)
     seeds = np.random.default_rng(seed).integers(2**31, size=2 * len(settings.hidden) + len(sizes) + 1)
@@ -177,7 +171,7 @@ def hidden_layers(
         if settings.batch_normalization:
             deep = keras.layers.BatchNormalization(name=f"normalised_{number}")(deep)
             deep = keras.layers.Activation(settings.activation, name=f"activated_{number}")(deep)
-        deep = Dropout(settings.dropout, next(random), step, name=f"dropout_{number}")(deep)
+        deep = keras.layers.Dropout(settings.dropout, seed=next(random), name=f"dropout_{number}")(deep)
     initializer = keras.initializers.GlorotUniform(next(random))
     return keras.layers.Dense(inputs.outputs, kernel_initializer=initializer, name="deep", dtype="float32")(deep)
 

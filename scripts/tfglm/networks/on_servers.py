@@ -56,7 +56,8 @@ class TrainingOnServers(Training):
         state. `step` chooses what layers draw at random."""
         with tf.GradientTape() as tape:
             tape.watch([pulled.vector, pulled.rows])
-            eta, state, penalties = self._weights.outcome(pulled, batch, step)
+            with self._drawing(batch):
+                eta, state, penalties = self._weights.outcome(pulled, batch, step)
             loss = self._loss(eta, batch)
             with_penalty = loss + self._part_of_penalty(penalties) if penalties else loss
         vector, rows = tape.gradient(with_penalty, [pulled.vector, pulled.rows])

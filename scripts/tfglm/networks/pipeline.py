@@ -18,12 +18,13 @@ class Batch(NamedTuple):
     """The rows of a step, with `groups` and `numbers` as in `NetworkRows`.
 
     `share` [rows] is the weight of a row divided by the weight of all rows read in the step. It is 0 for rows that fill up the
-    last batches of an epoch.
+    last batches of an epoch. `place` [rows] is the place of a row in the batch of all devices.
     """
 
     groups: tf.Tensor
     numbers: tf.Tensor
     share: tf.Tensor
+    place: tf.Tensor
 
 
 class Batches:
@@ -61,7 +62,7 @@ class Batches:
     def _empty_batches(self) -> tf.data.Dataset:
         """Rows with weight 0, for the steps in which only other processes have rows left."""
         groups, numbers = (tf.zeros([1, self._size, width]) for width in self._widths)
-        empty = Batch(tf.cast(groups, tf.int32), numbers, numbers[:, :, WEIGHT])
+        empty = Batch(tf.cast(groups, tf.int32), numbers, numbers[:, :, WEIGHT], self._places[None])
         return tf.data.Dataset.from_tensors(empty).repeat(self._empty)
 
     @property
@@ -87,7 +88,13 @@ class Batches:
 
         batches = tf.numpy_function(cut_rows, [seed, place, *rows], [tf.int32, tf.float32, tf.float32])
         shapes = [[None, self._size, *width] for width in ([self._widths[0]], [self._widths[1]], [])]
-        return Batch(*map(tf.ensure_shape, batches, shapes))
+        groups, numbers, share = map(tf.ensure_shape, batches, shapes)
+        return Batch(groups, numbers, share, tf.tile(self._places[None], [tf.shape(share)[0], 1]))
+
+    @property
+    def _places(self) -> tf.Tensor:
+        """Those of the rows of a batch: a process that reads only its part of it has the number of its first unit."""
+        return self._own.start * self._size + tf.range(self._size)
 
     @property
     def _widths(self) -> tuple[int, int]:

@@ -21,9 +21,6 @@ from tfglm.networks.pipeline import Batch
 SEED = "seed_generator_state"
 """Keras' name of the state of random numbers."""
 
-DRAWS_OF_A_STEP = 1024
-"""Random tensors that a layer draws in a step, at most."""
-
 
 class Pulled(NamedTuple):
     """The weights that a step reads: the parts of the vector, and of each large embedding the levels of the batch and their
@@ -110,18 +107,19 @@ class SharedWeights:
         others = dict(
             zip(map(id, self._floats), parts_of(tf.concat(pulled.state or [[]], 0), self._floats), strict=True)
         )
-        for seed, first in zip(self._seeds, self._first_seeds, strict=True):
-            draws = tf.stack([tf.zeros_like(step), step * DRAWS_OF_A_STEP])
-            others[id(seed)] = tf.constant(first) + tf.cast(draws, seed.dtype)
         embedded = [tf.gather(rows, places) for rows, places in zip(pulled.rows, pulled.places, strict=True)]
+        others |= {id(seed): tf.constant(first) for seed, first in zip(self._seeds, self._first_seeds, strict=True)}
         variables = self._rest.non_trainable_variables
-        eta, new, penalties = self._rest.stateless_call(
-            weights,
-            [others[id(variable)] for variable in variables],
-            [batch.groups, batch.numbers, *embedded],
-            training=True,
-            return_losses=True,
-        )
+
+        def outcome() -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+            inputs, state = [batch.groups, batch.numbers, *embedded], [others[id(each)] for each in variables]
+            return self._rest.stateless_call(weights, state, inputs, training=True, return_losses=True)
+
+        # A step changes each seed by the same, whatever it is.
+        after = dict(zip(map(id, variables), outcome()[1], strict=True)) if self._seeds else {}
+        for seed in map(id, self._seeds):
+            others[seed] += tf.cast(step, others[seed].dtype) * (after[seed] - others[seed])
+        eta, new, penalties = outcome()
         floats = [tf.reshape(value, [-1]) for value in new if value.dtype.is_floating]
         return eta, [tf.concat(floats, 0)] if self.state else [], penalties
 

@@ -25,7 +25,7 @@ from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
 from tfglm.networks import served
 from tfglm.networks.cutting import rows_at_once
-from tfglm.networks.layers import mixed_over_rows
+from tfglm.networks.layers import mixed_over_rows, with_state
 from tfglm.networks.on_servers import TrainingOnServers
 from tfglm.networks.pipeline import Batch
 from tfglm.networks.rows import WEIGHT
@@ -39,7 +39,6 @@ class SynchronousTraining(TrainingOnServers):
     def __init__(self, assigned: Assignment, servers: Servers, sources: Sources) -> None:
         settings = assigned.settings
         self._parts = servers.workers - settings.backup_workers
-        self._part_of_all: tf.Tensor | int = 0
         self._weight_of_part: tf.Tensor | None = None
         """The weight of the rows of a part, if their shares in the batch are not known yet."""
         super().__init__(assigned, servers, sources)
@@ -60,17 +59,13 @@ class SynchronousTraining(TrainingOnServers):
 
     def _build(self) -> tuple[keras.Model, tf.train.Checkpoint]:
         built = super()._build()
-        if mixed := mixed_over_rows(built[0]):
+        if mixed := [*mixed_over_rows(built[0]), *(with_state(built[0]) if self._settings.model else [])]:
             # The workers cannot add up means in the middle of a step.
             self._parts = 1
             self._say(
                 f"`{mixed[0]}` needs the whole batch, so one worker at a time takes a step, and the others stand by"
             )
         return built
-
-    def _step_of_dropout(self) -> tf.Tensor | int:
-        """Counts parts of steps, as each part leaves out other units."""
-        return self._part_of_all
 
     def _begin(self, step: int) -> None:
         if self._settings.readers > 1:
@@ -85,10 +80,7 @@ class SynchronousTraining(TrainingOnServers):
                 self._take_step(self._gradients_of_own_rows(step))
             else:
                 parts = zip(*(np.array_split(each, self._parts) for each in next(batches)), strict=True)
-                calls = [
-                    (Batch(*map(tf.constant, part)), tf.constant(step * self._parts + place))
-                    for place, part in enumerate(parts)
-                ]
+                calls = [(Batch(*map(tf.constant, part)), tf.constant(step)) for part in parts]
                 self._take_step(self._servers.fetch_all(self._gradient, calls, self._settings.backup_workers))
 
     def _gradients_of_own_rows(self, step: int) -> list[tuple[Any, ...]]:
@@ -125,11 +117,10 @@ class SynchronousTraining(TrainingOnServers):
             )
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def _gradient(self, part: Batch, part_of_all: tf.Tensor) -> tuple[Any, ...]:
+    def _gradient(self, part: Batch, step: tf.Tensor) -> tuple[Any, ...]:
         """The function that a worker runs. It returns the loss of a part of a batch, its gradients by the parts of the
         vector of weights and by the rows of large embeddings, and the levels of these rows."""
-        self._part_of_all = part_of_all
-        return self._strategy.run(self._gradient_of_replica, (part,))
+        return self._strategy.run(self._gradient_of_replica, (part, step))
 
     @tf.function(autograph=False, reduce_retracing=True)
     def _gradient_of_own_rows(self, place: tf.Tensor, wanted: tf.Tensor) -> tuple[Any, ...]:
@@ -138,20 +129,22 @@ class SynchronousTraining(TrainingOnServers):
         by which the loss and the gradients are still to be divided."""
         own = tf.distribute.coordinator.experimental_get_current_worker_index()
         part = tf.where(wanted < 0, own, wanted)
-        self._part_of_all = tf.cast(place[0] * self._parts + part, tf.int32)
         words = tf.stack([part, place[1], place[2]])
         vector = remote.operation_of(self._reading, {}, [(("<i8", (3,)),)], tf.zeros(0, tf.float64), words)
         groups, numbers = self._widths
         of_groups = tf.reshape(vector[: self._size * groups], [self._size, groups])
         of_numbers = tf.cast(tf.reshape(vector[self._size * groups :], [self._size, numbers]), tf.float32)
-        batch = Batch(tf.cast(of_groups, tf.int32), of_numbers, of_numbers[:, WEIGHT])
+        places = tf.cast(part, tf.int32) * self._size + tf.range(self._size)
+        batch = Batch(tf.cast(of_groups, tf.int32), of_numbers, of_numbers[:, WEIGHT], places)
         self._weight_of_part = tf.reduce_sum(batch.share)
-        loss, of_vector, levels, rows, changes = self._strategy.run(self._gradient_of_replica, (batch,))
+        loss, of_vector, levels, rows, changes = self._strategy.run(
+            self._gradient_of_replica, (batch, tf.cast(place[0], tf.int32))
+        )
         return part, self._weight_of_part, loss, of_vector, rows, levels, changes
 
-    def _gradient_of_replica(self, part: Batch) -> tuple[Any, ...]:
+    def _gradient_of_replica(self, part: Batch, step: tf.Tensor) -> tuple[Any, ...]:
         pulled = self._weights.pull(part)
-        loss, vector, rows, state = self._gradients(pulled, part, self._part_of_all)
+        loss, vector, rows, state = self._gradients(pulled, part, step)
         changes = [new - old for new, old in zip(state, pulled.state, strict=True)]
         return loss, vector, pulled.levels, [tf.convert_to_tensor(of_table) for of_table in rows], changes
 

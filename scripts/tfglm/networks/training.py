@@ -26,11 +26,11 @@ from tfglm import digests
 from tfglm.config import TrainingConfig
 from tfglm.data.shards import AT_ONCE, BLOCK_ROWS
 from tfglm.errors import UserError
-from tfglm.networks import own, predict
+from tfglm.networks import drawing, own, predict
 from tfglm.networks.callbacks import Callbacks
 from tfglm.networks.counts import count
 from tfglm.networks.cutting import batches_of_an_epoch
-from tfglm.networks.layers import mixed_over_rows, network
+from tfglm.networks.layers import mixed_over_rows, network, with_state
 from tfglm.networks.losses import TrainingLoss, metrics_of
 from tfglm.networks.optimizers import SummedFirst, optimizer
 from tfglm.networks.pipeline import Batch, Batches
@@ -157,6 +157,7 @@ class Training:
         self._metrics = metrics_of(units.design, settings, self._losses)
         self._callbacks = Callbacks(settings, self._where) if chief else None
         self.network, weights = self._build()
+        self.remarks = self._remarks_on(with_state(self.network)) if settings.model else []
         self._predicting = self._new_network() if settings.optimizer.use_ema else self.network
         """The network that predicts: with the averages of weights, if these are asked for."""
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -207,7 +208,7 @@ class Training:
         return optimizer(self._settings.optimizer, self.steps)
 
     def _new_network(self) -> keras.Model:
-        made = network(self._design, self._settings, self.counts.scale, self._settings.seed, self._step_of_dropout)
+        made = network(self._design, self._settings, self.counts.scale, self._settings.seed)
         if self._settings.model:
             own.check(made, self._where, self._settings.model)
         if self._settings.readers > 1 and mixed_over_rows(made):
@@ -217,9 +218,20 @@ class Training:
             )
         return made
 
-    def _step_of_dropout(self) -> tf.Tensor | int:
-        """The step that is being taken."""
-        return self._optimizer.iterations.value
+    def _drawing(self, batch: Batch) -> AbstractContextManager[None]:
+        """Entered while layers draw random numbers for a part of a batch."""
+        if batch.place.shape[0] == self._settings.batch_size:
+            return nullcontext()
+        return drawing.for_rows(batch.place, self._settings.batch_size)
+
+    def _remarks_on(self, state: Sequence[str]) -> list[str]:
+        """What fit.json says of a network with such a `state` of its own."""
+        devices = self._strategy.num_replicas_in_sync
+        return [
+            f"each of {devices} devices computes `{path}` from its part of a batch, so with another number of devices the "
+            "network learns other weights; `strategy: one_device` uses the whole batch"
+            for path in (state if devices > 1 else [])
+        ]
 
     def run(self, until: int | None = None) -> Trained:
         """Train to the end, or until so many epochs are over, with a checkpoint to continue from. Raises UserError if the loss
@@ -342,7 +354,9 @@ class Training:
         a row for each level of an embedding, not only for the levels in the batch."""
         variables = network.trainable_variables
         with tf.GradientTape() as tape:
-            loss = self._loss(network([batch.groups, batch.numbers], training=True), batch)
+            with self._drawing(batch):
+                eta = network([batch.groups, batch.numbers], training=True)
+            loss = self._loss(eta, batch)
             with_penalty = loss + self._part_of_penalty(network.losses) if network.losses else loss
         gradients = tape.gradient(with_penalty, variables)
         if dense:
