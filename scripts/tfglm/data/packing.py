@@ -117,12 +117,18 @@ def kind_of_archive(path: Path) -> Packing:
     """Whether a .zip archive is an Excel file. Raises UserError for other spreadsheets."""
     with reported(path), zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
-        is_open_document = "mimetype" in names and b"opendocument" in archive.read("mimetype")
-    if "xl/workbook.bin" in names or is_open_document:
-        what = "an OpenDocument spreadsheet" if is_open_document else "a binary Excel file (.xlsb)"
+        book = archive.read("xl/workbook.xml") if "xl/workbook.xml" in names else b""
+        others = {
+            "an OpenDocument spreadsheet": "mimetype" in names and b"opendocument" in archive.read("mimetype"),
+            "a binary Excel file (.xlsb)": "xl/workbook.bin" in names,
+            "a Strict Open XML spreadsheet": b"//purl.oclc.org/ooxml/spreadsheetml" in book,
+        }
+    if what := next((name for name, is_it in others.items() if is_it), None):
         command = f"soffice --headless --convert-to xlsx {shlex.quote(str(path))}"
-        raise UserError(f"{path}: is {what}, which cannot be read; save it as .xlsx, or run {command}")
-    return "workbook" if "xl/workbook.xml" in names else "zip"
+        raise UserError(
+            f"{path}: is {what}, which cannot be read; save it as an Excel workbook (.xlsx), or run {command}"
+        )
+    return "workbook" if book else "zip"
 
 
 def is_json(path: Path, first: bytes) -> bool:

@@ -1,6 +1,7 @@
 """One sheet of an Excel file, row by row as texts: the values that Excel has stored, not the formulas.
 
 Empty cells are empty texts, errors are `#N/A` and the like, dates `2019-03-23`, and with a time of day `2019-03-23 20:21:09`.
+Durations, whose format is `[h]:mm` or the like, are hours.
 """
 
 import re
@@ -9,23 +10,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 from tfglm.errors import UserError, nearest, short
-
-MOST_ABOVE = 100
-"""Rows that are looked at to tell whether a sheet is empty."""
-
-FORMULA = re.compile(
-    rb'<c r="([A-Z]+[0-9]+)"(?![^>]* t="str")[^>]*>\s*<f(?:\s[^>]*)?(?:/>|>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>'
-)
-"""A formula without the value that it had when the file was saved. (The value of one with t="str" is an empty text.)"""
-
-MERGED = re.compile(rb'<mergeCell\s+ref="([A-Z]+[0-9]+:[A-Z]+[0-9]+)"\s*/?>')
-
-PIECE = 1 << 20
 
 DAMAGES = (
     KeyError,
@@ -49,11 +38,9 @@ def rows(path: Path, sheet: str) -> Iterator[list[str]]:
     """
     with opened(path) as book:
         chosen = chosen_sheet(path, book, sheet)
-        check_cells(path, chosen)
         header: list[str] = []
         is_first = True
-        for number, row in enumerate(chosen.iter_rows(), start=1):
-            values = [text_of(cell) for cell in row]
+        for number, values in enumerate(texts(path, chosen), start=1):
             while values and not values[-1] and (len(values) > len(header) or not any(values)):
                 values.pop()
             if header and is_first and values:
@@ -68,15 +55,65 @@ def rows(path: Path, sheet: str) -> Iterator[list[str]]:
             yield values + [""] * (len(header) - len(values) if values else 0)
 
 
+def texts(path: Path, sheet: Any) -> Iterator[list[str]]:
+    """The texts of the cells, row by row; a row that the file leaves out has none.
+
+    Raises UserError for a formula without a value, and behind the last row for merged cells below the first row.
+    """
+    from openpyxl.utils import get_column_letter
+    from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
+
+    def parse_cell(element: Any) -> dict[str, Any]:
+        cell: dict[str, Any] = WorkSheetParser.parse_cell(parser, element)
+        # The value of a formula with t="str" is an empty text.
+        if cell["value"] is None and element.get("t") != "str" and element.find(FORMULA_TAG) is not None:
+            place = f"{get_column_letter(cell['column'])}{parser.row_counter}"
+            raise UserError(
+                f"{path}: the formula in {place} of the sheet `{sheet.title}` has no stored value; open the file in Excel or "
+                "LibreOffice and save it, which computes all"
+            )
+        return cell
+
+    book = sheet.parent
+    formats = {"date_formats": book._date_formats, "timedelta_formats": book._timedelta_formats}
+    with sheet._get_source() as source:
+        parser = WorkSheetParser(source, sheet._shared_strings, data_only=True, epoch=book.epoch, **formats)
+        parser.parse_cell = parse_cell
+        rows = 0
+        for number, cells in parser.parse():
+            columns = [cell["column"] for cell in cells]
+            if number <= rows or columns != sorted(set(columns)):
+                raise ValueError(
+                    f"row {number} of the sheet `{sheet.title}` is there twice, or its cells are not in order"
+                )
+            row = [""] * max(columns, default=0)
+            for column, cell in zip(columns, cells, strict=True):
+                row[column - 1] = text_of(cell, sheet)
+            yield from [[]] * (number - rows - 1)
+            rows = number
+            yield row
+    merged = parser.merged_cells.mergeCell if parser.merged_cells else []
+    if below := [cells.coord for cells in merged if cells.max_row > 1]:
+        raise UserError(
+            f"{path}: merged cells ({', '.join(below[:5])}) in the sheet `{sheet.title}`: their value would belong to the first "
+            "row alone; unmerge them, and write the value into each row"
+        )
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A workbook, which is closed in the end. Raises UserError for a damaged one, also while its rows are read."""
+    """A workbook, which is closed in the end. Raises UserError for a damaged one, also while its rows are read.
+
+    What a sheet says of its size may be wrong, and is not believed.
+    """
     import openpyxl  # takes a while, and few files need it
 
     # It warns of styles and rules that no value depends on.
     warnings.filterwarnings("ignore", module="openpyxl")
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        for sheet in book.worksheets:
+            sheet.reset_dimensions()
         try:
             yield book
         finally:
@@ -88,18 +125,20 @@ def opened(path: Path) -> Iterator[Any]:
 
 
 def sheets_with_values(path: Path) -> list[str]:
-    """The names of the visible sheets that are not empty."""
+    """The names of the visible sheets that are not empty. Raises UserError if there is none."""
     with opened(path) as book:
-        return [sheet.title for sheet in visible(book)]
+        return [sheet.title for sheet in visible(path, book)]
 
 
-def visible(book: Any) -> list[Any]:
-    return [
-        sheet
-        for sheet in book.worksheets
-        if sheet.sheet_state == "visible"
-        and any(value is not None for row in sheet.iter_rows(max_row=MOST_ABOVE, values_only=True) for value in row)
-    ]
+def visible(path: Path, book: Any) -> list[Any]:
+    """The visible sheets that are not empty. Raises UserError if there is none."""
+    shown = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+    full = [sheet for sheet in shown if any(value is not None for row in sheet.values for value in row)]
+    if not full:
+        hidden = ", ".join(sheet.title for sheet in book.worksheets if sheet not in shown)
+        remedy = f"unhide the sheet with the table (hidden: {hidden})" if hidden else "write the table into one"
+        raise UserError(f"{path}: its visible sheets have no values ({', '.join(s.title for s in shown)}); {remedy}")
+    return full
 
 
 def chosen_sheet(path: Path, book: Any, sheet: str) -> Any:
@@ -111,9 +150,7 @@ def chosen_sheet(path: Path, book: Any, sheet: str) -> Any:
                 f"{path}: has no sheet `{short(sheet)}`{nearest(sheet, titles)}; it has {', '.join(titles)}"
             )
         return book[sheet]
-    full = visible(book)
-    if not full:
-        raise UserError(f"{path}: none of its visible sheets has a value: {', '.join(titles)}")
+    full = visible(path, book)
     if len(full) > 1:
         raise UserError(
             f"{path}: has the sheets {', '.join(each.title for each in full)}; name one in the layout, as in "
@@ -122,45 +159,24 @@ def chosen_sheet(path: Path, book: Any, sheet: str) -> Any:
     return full[0]
 
 
-def check_cells(path: Path, sheet: Any) -> None:
-    """Raise UserError for formulas without values, and for merged cells below the first row."""
-    formulas: list[str] = []
-    merged: list[str] = []
-    behind = b""
-    is_behind_cells = False
-    with sheet._get_source() as source:
-        while piece := source.read(PIECE):
-            text = behind + piece
-            formulas += [match.decode() for match in FORMULA.findall(text)]
-            merged += [match.decode() for match in MERGED.findall(text)]
-            # A cell or a merged range that is cut at the end is looked at again, and nothing else.
-            is_behind_cells = is_behind_cells or b"</sheetData>" in text
-            behind = text[text.rfind(b">" if is_behind_cells else b"</c>") + 1 :][-PIECE:]
-    if formulas:
-        raise UserError(
-            f"{path}: the formula in {formulas[0]} of the sheet `{sheet.title}` has no stored value, like {len(formulas):,} in "
-            "all; open the file in Excel or LibreOffice and save it, which computes them"
-        )
-    below = [cells for cells in merged if re.findall("[0-9]+", cells) != ["1", "1"]]
-    if below:
-        raise UserError(
-            f"{path}: merged cells ({', '.join(below[:5])}) in the sheet `{sheet.title}`: their value would belong to the first "
-            "row alone; unmerge them, and write the value into each row"
-        )
-
-
-def text_of(cell: Any) -> str:
+def text_of(cell: dict[str, Any], sheet: Any) -> str:
     """The value of a cell as text, without blanks around it, as readxl in R has it."""
-    value = cell.value
+    value = cell["value"]
     if value is None:
         return ""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, datetime):
-        has_time = value.time() != time() or re.search("[hs]", cell.number_format.lower())
+        from openpyxl.cell.read_only import ReadOnlyCell
+
+        has_time = value.time() != time() or re.search("[hs]", ReadOnlyCell(sheet, **cell).number_format.lower())
         return f"{value:%Y-%m-%d %H:%M:%S}" if has_time else f"{value:%Y-%m-%d}"
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, time):
         return f"{value:%H:%M:%S}"
-    return str(value).strip()
+    if isinstance(value, timedelta):
+        value = value / timedelta(hours=1)
+    return (
+        f"{value:.0f}" if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else str(value).strip()
+    )
