@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 import duckdb
 import numpy as np
 import openpyxl
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyreadstat
@@ -42,6 +43,8 @@ from tfglm.data.packing import opened
 from tfglm.data.parquet_files import partitions
 from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
+from tfglm.survey.calendar import calendar_of
+from tfglm.survey.columns import described
 from tfglm.survey.dialect import dialect_of, is_row
 from tfglm.survey.init import Request, init
 from tfglm.survey.types import date_type
@@ -689,6 +692,65 @@ def test_missing_values_of_stata_and_spss_are_missing():
     frame.loc[:9, "age"] = "a"
     pyreadstat.write_dta(frame, "people.dta", missing_user_values={"age": ["a"]})
     assert lacking(surveyed("people.dta").file) == 15
+
+
+@pytest.mark.slow
+def test_labels_of_numbers_stay_beside_those_of_missing_values():
+    """Of values that do not occur, too; a column whose only labels are those of `.a` has none."""
+    frame = people().with_columns(region=pl.int_range(ROWS) % 4 + 1).to_pandas()
+    for name in ("region", "wage"):
+        frame[name] = frame[name].astype(object)
+        frame.loc[::50, name] = "a"
+    regions = {1: "North", 2: "South", 3: "East", 4: "West"}
+    missing = {"region": ["a", "b"], "wage": ["a"]}
+    labels = {"region": {**regions, "a": "refused", "b": "no answer"}, "wage": {"a": "refused"}}
+    pyreadstat.write_dta(frame, "people.dta", missing_user_values=missing, variable_value_labels=labels)
+    config, _, layout, file = surveyed("people.dta")
+    assert formula(config) == "wage ~ age + sex + C(region)" and lacking(file) == 8
+    assert layout.columns["region"].labels == {str(code): label for code, label in regions.items()}
+    assert not layout.columns["wage"].labels
+
+
+def test_periods_of_stata_are_dates_as_pandas_has_them():
+    counts = np.array([-53.0, -1, 0, 5, 51, 52, 700, np.nan])
+    formats = {"week": "%tw", "month": "%tm", "shown": "%tmMon_CCYY", "quarter": "%tq", "half": "%th", "day": "%td"}
+    frame = pd.DataFrame(dict.fromkeys(formats, counts))
+    pyreadstat.write_dta(frame, "periods.dta", variable_format=formats)
+    with opened(Path("periods.dta")) as stream:
+        read = pl.read_csv(stream.read(), try_parse_dates=True)
+    expected = pl.from_pandas(pd.read_stata("periods.dta"))
+    assert read.equals(expected.select(pl.all().cast(pl.Date)))
+    pyreadstat.write_dta(frame * 1e9, "periods.dta", variable_format={"month": "%tm"})
+    assert "cannot be read as a Stata file: Invalid date" in refusal(init, "periods.dta", Path("config"), print)
+
+
+def test_durations_and_months_of_spss_are_hours_and_dates(monkeypatch):
+    monkeypatch.setattr(foreign, "CHUNK_VALUES", 6)
+    days = [date(2013, 1, 1), date(2020, 2, 29), date(1583, 12, 1)]
+    seconds = [float((day - date(1582, 10, 14)).days * 86400) for day in days]
+    formats = {
+        "time": "TIME8",
+        "days": "DTIME12.2",
+        "minutes": "MTIME8",
+        "month": "MOYR8",
+        "quarter": "QYR6",
+        "week": "WKYR10",
+    }
+    durations = [90000.0, -1800.0, 60.0]
+    columns = {name: durations if "TIME" in form else seconds for name, form in formats.items()}
+    pyreadstat.write_sav(pd.DataFrame(columns), "times.sav", variable_format=formats)
+    with opened(Path("times.sav")) as stream:
+        read = pl.read_csv(stream.read(), try_parse_dates=True)
+    hours, dates = pl.Series([25.0, -0.5, 1 / 60]), pl.Series(days)
+    assert all(read[name].equals(hours if "TIME" in form else dates) for name, form in formats.items())
+
+
+def test_the_first_days_of_months_have_no_weekday():
+    random = np.random.default_rng(3)
+    days = [date(2010 + row // 12 % 10, 1 + row % 12, 1) for row in range(ROWS)]
+    rows = pl.DataFrame({"day": days, "y": random.normal(size=ROWS)})
+    columns = [described(series) for series in rows]
+    assert calendar_of(columns, rows, True, derives=True).derive == {"month": "EXTRACT(MONTH FROM day)"}
 
 
 def test_stata_files_longer_than_a_piece_are_read_whole(monkeypatch):

@@ -9,10 +9,11 @@ import csv
 import io
 import json
 import math
+import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -33,6 +34,12 @@ CHUNK_VALUES = 2_000_000
 
 FIRST_LINES = 10_000
 """JSON lines that name the columns."""
+
+SPSS_DATES = [f"{name}{width}" for name in ("MOYR", "QYR", "WKYR") for width in range(4, 41)]
+"""Formats of dates that pyreadstat leaves alone by itself."""
+
+MONTHS = {"%tm": 1, "%tq": 3, "%th": 6}
+"""How many months a count from 1960 stands for, by the format of Stata."""
 
 LINE_ENDS = str.maketrans("\r\n\0", "   ")
 
@@ -175,20 +182,27 @@ def statistical_as_csv(path: Path, kind: ForeignKind) -> Iterator[bytes]:
 
 
 def read_statistical(path: Path, kind: str, first: int = 0, rows: int = 0) -> "tuple[pl.DataFrame, Any]":
-    """Some rows of a Stata or SPSS file, and what pyreadstat says of its columns; no rows if none are asked for."""
+    """Some rows of a Stata or SPSS file, and what pyreadstat says of its columns; no rows if none are asked for.
+
+    A week, month, quarter or half-year is the date of its first day, and a duration is in hours.
+    """
+    import polars as pl
     import pyreadstat  # takes a while, and few files need it
 
-    read = pyreadstat.read_dta if kind == "stata" else pyreadstat.read_sav
+    options = {"output_format": "polars", "row_offset": first, "row_limit": rows, "user_missing": False}
+    read = partial(pyreadstat.read_dta if kind == "stata" else pyreadstat.read_sav, str(path), **options)
     try:
-        return read(
-            str(path),
-            output_format="polars",
-            row_offset=first,
-            row_limit=rows,
-            metadataonly=not rows,
-            user_missing=False,
-        )
-    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError, OverflowError) as error:
+        frame, about = read(metadataonly=not rows, extra_date_formats=SPSS_DATES)
+        formats = {name: form or "" for name, form in about.original_variable_types.items()} if rows else {}
+        durations = [name for name, form in formats.items() if re.match("[DM]?TIME", form)]
+        if durations:
+            frame = frame.with_columns(read(usecols=durations, disable_datetime_conversion=True)[0] / 3600)
+        periods = {name: form[:3] for name, form in formats.items() if form[:3] in ("%tw", *MONTHS)}
+        return frame.with_columns(first_day(name, form) for name, form in periods.items()), about
+    except (
+        *(pyreadstat.ReadstatError, pyreadstat.PyreadstatError, pl.exceptions.PolarsError),
+        *(UnicodeDecodeError, OverflowError),
+    ) as error:
         program = "Stata" if kind == "stata" else "SPSS"
         raise UserError(
             f"{path}: cannot be read as a {program} file: {next(iter(str(error).splitlines()), '')}\n"
@@ -196,13 +210,27 @@ def read_statistical(path: Path, kind: str, first: int = 0, rows: int = 0) -> "t
         ) from error
 
 
+def first_day(name: str, form: str) -> "pl.Expr":
+    """The first day of the weeks or months that Stata counts from 1960; each of its years has 52 weeks."""
+    import polars as pl
+
+    count = pl.col(name).cast(pl.Int64)
+    if form == "%tw":
+        return (pl.date(1960 + count // 52, 1, 1) + pl.duration(days=7 * (count % 52))).alias(name)
+    months = MONTHS[form] * count
+    return pl.date(1960 + months // 12, months % 12 + 1, 1).alias(name)
+
+
 def value_labels(path: Path, kind: str) -> dict[str, dict[int, str]]:
-    """The labels of whole numbers in a Stata or SPSS file, by column and number."""
+    """The labels of whole numbers in a Stata or SPSS file, by column and number; not those of Stata's missing values .a to .z."""
     labels = read_statistical(path, kind)[1].variable_value_labels
     return {
-        name: {int(value): label for value, label in of_column.items() if label.strip()}
+        name: {
+            int(value): label
+            for value, label in of_column.items()
+            if isinstance(value, (int, float)) and float(value).is_integer() and label.strip()
+        }
         for name, of_column in labels.items()
-        if all(isinstance(value, (int, float)) and value == int(value) for value in of_column)
     }
 
 

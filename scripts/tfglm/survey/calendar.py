@@ -81,6 +81,8 @@ def calendar_of(
             ("month", "MONTH", MONTHS, days.month()),
             ("weekday", "ISODOW", WEEKDAYS, days.weekday()),
         ):
+            if part == "weekday" and days.day().drop_nulls().n_unique() == 1:
+                continue  # such as the first days of months, which stand for these
             name = part if part not in rows.columns else f"{date.name}_{part}"
             if name not in rows.columns:
                 derive[name], labels[name] = f"EXTRACT({sql} FROM {date.name})", called
