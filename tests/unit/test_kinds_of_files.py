@@ -1,9 +1,13 @@
 """Files that other programs write: each is read, by `init` and by ingest, or refused with what to do."""
 
+import bz2
 import gzip
+import io
+import lzma
 import re
 import shlex
 import shutil
+import tarfile
 import zipfile
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -771,7 +775,16 @@ def test_json_objects_may_be_nested_and_lack_keys():
 JSON = {
     '{\n  "a": 1\n}\n': "`jq -c .` writes each object on one line",
     '{"a": ' * 2000: "x.jsonl, line 1: is no JSON",
-    '[{"a": 1}]': "is a JSON list, and can be read with one object a line:\n  jq -c '.[]' x.jsonl",
+    '[{"a": 1}]': "holds JSON lists, and can be read as JSON objects or CSV:\n  jq -c '.[]' x.jsonl > x-converted.jsonl",
+    "[\n  {": "jq -c '.[]' x.jsonl > x-converted.jsonl",
+    "[[1, 2],\n[3, 4]]\n": "jq -r '.[] | @csv' x.jsonl > x-converted.csv",
+    '[1.5, "a"]\n[2, "b"]\n': "jq -r @csv x.jsonl > x-converted.csv",
+    '["x", "g"]\n[2, "b"]\n': "jq -r @csv x.jsonl > x-converted.csv",
+    " [null, true]\n[2, false]\n": "jq -r @csv x.jsonl > x-converted.csv",
+    '{"a.b": 1, "a": {"b": 2}}\n' * 9: "x.jsonl: has two columns called `a.b`; rename one",
+    '{"a.b": 1}\n{"a": {"b": 2}}\n': "x.jsonl: has two columns called `a.b`; rename one",
+    '{"a": 1}\n' * 10_000
+    + '{"c": {"d": {"e": 1}}}\n': 'has the key `c.d.e`, and none of the first 10,000 lines has; add `"c": {"d": {"e": null}}` to',
     '{"a": 1}\n' * 10_000
     + '{"b": 1}\n': 'has the key `b`, and none of the first 10,000 lines has; add `"b": null` to the first',
 }
@@ -787,6 +800,7 @@ DAMAGED_JSON = {
     "[1]": "is no JSON object; each line must hold one object",
     '{"a": 1, "b"': "is no JSON (Expecting ':' delimiter: column 13 (char 12)); each line must hold one object",
     '{"a": 1}{"b": 2}': "is no JSON (Extra data",
+    '{"a": 1, "b": "x", "a": 2}': "holds an object with the same key twice; each line must hold one object",
 }
 
 
@@ -833,6 +847,52 @@ OTHERS = {
 }
 
 
+def packed(kind: str, data: bytes, name: str = "d.csv") -> bytes:
+    """An archive with one file."""
+    stream = io.BytesIO()
+    if kind == "tar":
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            about = tarfile.TarInfo(name)
+            about.size = len(data)
+            archive.addfile(about, io.BytesIO(data))
+    else:
+        with zipfile.ZipFile(stream, "w") as archive:
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+TABLE = b"a,b\n" + b"1,2\n" * 99
+LOCKED = bytearray(packed("zip", TABLE))
+LOCKED[6] |= 1  # says in both places that a password is needed
+LOCKED[LOCKED.find(b"PK\1\2") + 8] |= 1
+ODD = packed("zip", TABLE).replace(b"PK\1\2\x14\x03\x14\0\0\0\0\0", b"PK\1\2\x14\x03\x14\0\0\0\x09\0")
+ARCHIVES = {
+    "d.tar": (
+        packed("tar", TABLE),
+        "is a tar archive; unpack it, and name the file to read in data.files\n  tar -xf d.tar",
+    ),
+    "d.tar.gz": (gzip.compress(packed("tar", TABLE)), "is a tar archive; unpack it"),
+    "d.csv.gz": (gzip.compress(packed("tar", TABLE)), "is a tar archive; unpack it"),
+    "d.tgz": (bz2.compress(packed("tar", TABLE)), "is a tar archive; unpack it"),
+    "tar.zip": (packed("zip", packed("tar", TABLE), "d.tar"), "is a tar archive; unpack it"),
+    "gz.zip": (packed("zip", gzip.compress(TABLE), "d.csv.gz"), "holds a file that is read unpacked only"),
+    "twice.csv.gz": (gzip.compress(gzip.compress(TABLE)), "holds a file that is read unpacked only"),
+    "xz.csv.bz2": (bz2.compress(lzma.compress(TABLE)), "is compressed with xz, which cannot be read; unpack it"),
+    "pdf.zip": (packed("zip", b"%PDF-1.4", "d.txt"), "is a PDF; look for the data behind its tables"),
+    "locked.zip": (bytes(LOCKED), "(File 'd.csv' is encrypted, password required for extraction); unpack it, and name"),
+    "deflate64.zip": (ODD, "(That compression method is not supported); unpack it, and name the file to read"),
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_archives_of_other_kinds_are_refused_by_init_and_a_run(name):
+    raw, expected = ARCHIVES[name]
+    Path(name).write_bytes(raw)
+    assert expected in refusal(init, name, Path("config"), print)
+    layout = {"x": Layout.model_validate({"columns": {"a": "integer", "b": "integer"}})}
+    assert expected in refusal(ingest, Path(name), "x", layout, settings_of("a", "b"), Path("out"))
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_files_of_other_kinds_are_refused_with_the_next_step(name):
     raw, expected = OTHERS[name]
@@ -874,7 +934,7 @@ def test_stata_files_of_all_versions_are_read(version):
 
 def test_columns_of_a_sheet_with_the_same_name_are_refused():
     write_workbook("twice.xlsx", ("People", [["age", "age", "wage"], [1, 2, 3]]))
-    assert "twice.xlsx: the header names `age` twice; rename one" in refusal(init, "twice.xlsx", Path("config"), print)
+    assert "twice.xlsx: has two columns called `age`; rename one" in refusal(init, "twice.xlsx", Path("config"), print)
 
 
 def test_a_row_with_more_cells_than_names_is_named():

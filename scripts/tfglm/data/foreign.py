@@ -41,6 +41,9 @@ SPSS_DATES = [f"{name}{width}" for name in ("MOYR", "QYR", "WKYR") for width in 
 MONTHS = {"%tm": 1, "%tq": 3, "%th": 6}
 """How many months a count from 1960 stands for, by the format of Stata."""
 
+WITHIN = "\0"
+"""Stands for the point between `a` and `b` in the column a.b, until columns have names."""
+
 LINE_ENDS = str.maketrans("\r\n\0", "   ")
 
 
@@ -244,8 +247,9 @@ def column_labels(path: Path, kind: str) -> dict[str, str]:
 def json_as_csv(path: Path, lines: IO[bytes]) -> Iterator[bytes]:
     """JSON lines as rows: a key is a column, and `b` within `a` is the column a.b. A list is text.
 
-    A line that is no object becomes a damaged row, which the reader counts or refuses. Raises UserError if none of the first
-    lines is an object, and for a key that none of these has.
+    A line that is no object becomes a damaged row, which the reader counts or refuses. A key `a.b` and `b` within `a` are two
+    columns of the same name, which the reader refuses. Raises UserError if none of the first lines is an object, and for a key
+    that none of these has.
     """
     objects = (flat(number, line) for number, line in enumerate(lines, start=1))
     first = list(islice(objects, FIRST_LINES))
@@ -255,7 +259,7 @@ def json_as_csv(path: Path, lines: IO[bytes]) -> Iterator[bytes]:
         raise UserError(f"{path}, line {number:,}: {problem}\n  `jq -c .` writes each object on one line")
 
     def rows() -> Iterator[list[str]]:
-        yield list(names)
+        yield [name.replace(WITHIN, ".") for name in names]
         for number, row in enumerate(chain(first, objects), start=1):
             if isinstance(row, str):
                 yield [f"{DAMAGED}{row}"]
@@ -263,9 +267,10 @@ def json_as_csv(path: Path, lines: IO[bytes]) -> Iterator[bytes]:
             values = [""] * len(names) if row is not None else []
             for name, value in row_of(row).items():
                 if name not in names:
+                    shown = short(name.replace(WITHIN, '": {"'))
                     raise UserError(
-                        f"{path}, line {number:,}: has the key `{short(name)}`, and none of the first {FIRST_LINES:,} "
-                        f'lines has; add `"{short(name)}": null` to the first line'
+                        f"{path}, line {number:,}: has the key `{short(name.replace(WITHIN, '.'))}`, and none of the first "
+                        f'{FIRST_LINES:,} lines has; add `"{shown}": null{"}" * name.count(WITHIN)}` to the first line'
                     )
                 values[names[name]] = value
             yield values
@@ -283,20 +288,29 @@ def flat(number: int, line: bytes) -> dict[str, str] | str | None:
     if not line.strip():
         return None
     try:
-        row = json.loads(line.rstrip())
+        row = json.loads(line.rstrip(), object_pairs_hook=with_each_key_once)
         if isinstance(row, dict):
             return dict(leaves(row, ""))
         problem = "is no JSON object"
+    except UserError as error:
+        problem = str(error)
     except (ValueError, RecursionError) as error:
         problem = f"is no JSON ({' '.join(str(error).replace('line 1 ', '').split())})"
     return f'{problem}; each line must hold one object, such as {{"age": 31}}; correct or remove the line'
+
+
+def with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise UserError("holds an object with the same key twice")
+    return row
 
 
 def leaves(row: dict[str, Any], above: str) -> Iterator[tuple[str, str]]:
     for key, value in row.items():
         name = f"{above}{key}"
         if isinstance(value, dict):
-            yield from leaves(value, f"{name}.")
+            yield from leaves(value, f"{name}{WITHIN}")
         elif isinstance(value, bool):
             yield name, "true" if value else "false"
         elif isinstance(value, list):

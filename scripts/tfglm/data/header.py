@@ -86,7 +86,7 @@ def parse_header(path: Path, fields: list[bytes], encoding: str, number: int = 1
         )
     twice = sorted(name for name, times in Counter(header).items() if name and times > 1)
     if twice:
-        raise UserError(f"{path}: the header names {', '.join(f'`{name}`' for name in twice[:10])} twice; rename one")
+        raise UserError(f"{path}: has two columns called {', '.join(f'`{name}`' for name in twice[:10])}; rename one")
     return header
 
 

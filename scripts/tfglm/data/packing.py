@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import io
 import lzma
 import re
 import shlex
@@ -11,16 +12,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import pyarrow as pa
 
 from tfglm.data.foreign import ForeignKind, converted, json_lines
 from tfglm.data.unpacking import BZIP2_MAGIC, GZIP_MAGIC, unpacked
 from tfglm.errors import UserError
-
-OTHER_PACKINGS = {b"\xfd7zX": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7-Zip", b"Rar!": "RAR"}
-"""By their first bytes."""
 
 TABLES = (".tsv", ".tab", ".psv", ".dat", ".data", ".jsonl", ".ndjson", ".json")
 """Endings of data files in an archive, besides .csv."""
@@ -30,6 +28,9 @@ TEXT = re.compile(r"\.(csv|tsv|tab|psv|txt|dat|data)(\.(gz|bz2))?$", re.IGNORECA
 
 NOTES = r"(read[ _-]?me|licen[sc]e|notes?|about|changelog|names?|variables?|codebook|dictionary|description)[^/]*$"
 """Names of .txt files in an archive that hold no data."""
+
+LONGEST_MAGIC = 512
+"""First bytes of a file that tell what it is: the beginning, and the middle of a block of a tar archive."""
 
 REFUSED = {
     b"\xd0\xcf\x11\xe0": "an Excel file of the old kind (.xls), or one with a password; save it as .xlsx without one",
@@ -43,13 +44,21 @@ REFUSED = {
     b"<!DOCTYPE html": "a web page and no data; fetch the file that the page links to",
     b"<html": "a web page and no data; fetch the file that the page links to",
     b"<?xml": "an XML file; write its table as CSV",
+    **{
+        magic: f"compressed with {name}, which cannot be read; unpack it, or compress it with gzip"
+        for magic, name in {
+            b"\xfd7zX": "xz",
+            b"\x28\xb5\x2f\xfd": "zstd",
+            b"7z\xbc\xaf": "7-Zip",
+            b"Rar!": "RAR",
+        }.items()
+    },
 }
 """What a file is by its first bytes that no reader here takes, and what to do."""
 
-JSON_OBJECT, JSON_LIST = (
-    re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*(["}]|$)'),
-    re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*([{\[]|$)"),
-)
+JSON_OBJECT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*(["}]|$)')
+JSON_LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*([{\["]|(?:-?[0-9][0-9.eE+-]*|true|false|null)\s*,|$)')
+"""The latter with what the list begins with."""
 
 Packing = Literal["none", "gzip", "bz2", "zip", "parquet", "workbook", "stata", "spss", "json"]
 
@@ -78,16 +87,11 @@ def packing(path: Path) -> Packing:
     Raises UserError for kinds that cannot be read, with what to do.
     """
     with reported(path), path.open("rb") as file:
-        first = file.read(64)
+        first = file.read(LONGEST_MAGIC)
     if first.startswith(GZIP_MAGIC):
         return "gzip"
     if first.startswith(BZIP2_MAGIC):
         return "bz2"
-    for magic, name in OTHER_PACKINGS.items():
-        if first.startswith(magic):
-            raise UserError(
-                f"{path}: is compressed with {name}, which cannot be read; unpack it, or compress it with gzip"
-            )
     if first.startswith(b"PK\x03\x04"):
         return kind_of_archive(path)
     if first.startswith(b"PAR1"):
@@ -132,20 +136,30 @@ def kind_of_archive(path: Path) -> Packing:
 
 
 def is_json(path: Path, first: bytes) -> bool:
-    """Whether text begins as JSON lines do. Raises UserError for a list of objects."""
-    if JSON_LIST.match(first):
-        source, target = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".jsonl")))
+    """Whether text begins as JSON lines do. Raises UserError for lists."""
+    if found := JSON_LIST.match(first):
+        # A list of objects or lists, or else a list in each line.
+        jq, ending = {b"[": ("-r '.[] | @csv'", ".csv"), b"{": ("-c '.[]'", ".jsonl"), b"": ("-c '.[]'", ".jsonl")}.get(
+            found[1], ("-r @csv", ".csv")
+        )
+        source, target = (shlex.quote(str(name)) for name in (path, path.with_name(f"{path.stem}-converted{ending}")))
         raise UserError(
-            f"{path}: is a JSON list, and can be read with one object a line:\n  jq -c '.[]' {source} > {target}"
+            f"{path}: holds JSON lists, and can be read as JSON objects or CSV:\n  jq {jq} {source} > {target}"
         )
     return bool(JSON_OBJECT.match(first))
 
 
-def refuse_others(path: Path, first: bytes) -> None:
-    """Raise UserError for what begins as no data does."""
-    for magic, what in REFUSED.items():
-        if first.lower().startswith(magic.lower()):
-            raise UserError(f"{path}: is {what}")
+def refuse_others(path: Path, first: bytes, is_packed: bool = False) -> None:
+    """Raise UserError for what begins as no data does, or none that is read where `is_packed`."""
+    if is_packed and first.startswith((b"PK\x03\x04", b"PAR1", b"$FL", b"<stata_dta>", GZIP_MAGIC, BZIP2_MAGIC)):
+        raise UserError(
+            f"{path}: holds a file that is read unpacked only, such as a workbook; unpack it, and name what is inside"
+        )
+    what = next((what for magic, what in REFUSED.items() if first.lower().startswith(magic.lower())), None)
+    if first[257:262] == b"ustar":
+        what = f"a tar archive; unpack it, and name the file to read in data.files\n  tar -xf {shlex.quote(str(path))}"
+    if what:
+        raise UserError(f"{path}: is {what}")
 
 
 def foreign_kind(path: Path) -> ForeignKind | None:
@@ -165,12 +179,6 @@ def foreign_kind(path: Path) -> ForeignKind | None:
         return None
     with reported(path), _unpacked(path, kind, 1) as stream:
         first = stream.read(64)
-    if first.startswith((b"PK\x03\x04", b"PAR1", b"$FL", b"<stata_dta>", GZIP_MAGIC)):
-        raise UserError(
-            f"{path}: holds a file that is read unpacked only, such as a workbook; unpack it, and name what is inside"
-        )
-    if kind == "gzip":
-        refuse_others(path, first)
     return "json" if is_json(path, first) else None
 
 
@@ -220,11 +228,26 @@ def _stream(path: Path, threads: int, sheet: str) -> IO[bytes]:
 
 def _unpacked(path: Path, kind: Packing, threads: int) -> IO[bytes]:
     if kind == "gzip" or kind == "bz2":
-        return unpacked(path, kind, threads)
-    if kind != "zip":
+        stream = unpacked(path, kind, threads)
+    elif kind == "zip":
+        stream = io.BufferedReader(entry(path))
+    else:
         return path.open("rb")
+    refuse_others(path, stream.peek(LONGEST_MAGIC), is_packed=True)
+    return stream
+
+
+def entry(path: Path) -> Any:
+    """The table in a .zip archive. Raises UserError for one that needs a password or a method that Python lacks."""
     archive = zipfile.ZipFile(path)
-    return archive.open(table_in(path, archive))
+    name = table_in(path, archive)
+    try:
+        return archive.open(name)
+    except RuntimeError as error:
+        raise UserError(
+            f"{path}: cannot be unpacked here ({error}); unpack it, and name the file to read in data.files\n"
+            f"  unzip {shlex.quote(str(path))} {shlex.quote(name)}"
+        ) from error
 
 
 def entry_of(path: Path) -> str:
