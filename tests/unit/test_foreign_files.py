@@ -11,8 +11,9 @@ import pytest
 
 from flights import content
 from surveys import surveyed_apart as surveyed
-from tfglm.config import words_of_columns
-from tfglm.survey.dialect import separator_of
+from tfglm.config import Layout, words_of_columns
+from tfglm.errors import UserError
+from tfglm.survey.dialect import encoding_of, encoding_remark, separator_of
 from tfglm.survey.types import decimal_of, type_of
 from tfglm.survey.written_numbers import as_number, removed_marks
 
@@ -102,6 +103,68 @@ def test_the_config_says_what_the_columns_hold_and_what_is_clustered():
 def test_the_separator_is_the_one_that_gives_all_rows_the_fields_of_the_header(lines, separator):
     header, *rows = (line.encode() for line in lines)
     assert separator_of(header, rows) == separator
+
+
+WORDS = {
+    "utf-8": ["Łódź", "Москва", "北京"],
+    "cp1252": ["5 €", "Köln"],
+    "latin-1": ["Köln", "São Paulo"],
+    "cp1250": ["Łódź", "Kraków"],
+    "cp1251": ["Москва", "Ёлкино"],
+    "gb18030": ["北京", "男", "女"],
+    "shift_jis": ["東京", "カナ"],
+}
+
+
+@pytest.mark.parametrize("encoding", WORDS)
+def test_the_remark_on_an_encoding_shows_the_right_one(encoding):
+    """Those of Western Europe are taken, and the text is shown as others read it."""
+    lines = ["a,b", *(f'1,"{word}"' for word in WORDS[encoding])]
+    raw = "\n".join(lines).encode(encoding)
+    taken = encoding_of(raw)
+    assert taken == encoding or (taken in ("cp1252", "latin-1") and encoding not in ("utf-8", "cp1252", "latin-1"))
+    Path("x.csv").write_bytes(raw)
+    if encoding != "utf-8":
+        remark = encoding_remark(Path("x.csv"), Layout.model_validate({"columns": {"b": "string"}, "encoding": taken}))
+        assert remark.startswith(f'encoding {taken}, as line 2 is not UTF-8: it has `"')
+        assert f'`"{WORDS[encoding][0]}"` in {encoding}' in remark and "\ufffd" not in remark
+
+
+@pytest.mark.slow
+def test_a_file_of_utf_8_stays_so_with_bytes_that_are_not():
+    """A single character of each kind is taken for UTF-8 too; then the line is named."""
+    assert encoding_of("é".encode() + b"\xe9") == "utf-8" and encoding_of("é".encode() + b"\xe9\xe8") == "latin-1"
+    rows = [f"{name},{RANDOM.normal():.3f}" for name in RANDOM.choice(["Köln", "Bonn", "Łódź"], ROWS).tolist()]
+    lines = ["city,y", *rows]
+    raw = [line.encode() for line in lines]
+    raw[7] = b"K\xf6ln,1.5"
+    Path("x.csv").write_bytes(b"\n".join(raw))
+    config, said, layout, file = surveyed("x.csv")
+    assert layout.encoding == "utf-8" and config.data.bad_rows == "drop"
+    assert "lines that cannot be read: 1; the config drops such lines" in said
+    assert "x.csv, line 8: column `city`: bytes that are not UTF-8 (b'K\\xf6ln'); correct the line" in said
+    assert file.manifest.dropped["unreadable: value of city"] == 1
+
+
+QUOTES = {
+    b'"he said \\"hi, you\\"",1.5': 'writes a quote within a text as `\\"`, where CSV has `""`',
+    b'"ends with \\"",1.5': 'writes a quote within a text as `\\"`, where CSV has `""`',
+    b"'Smith, John',1.5": "as it has texts in single quotes, where CSV has double ones",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", QUOTES)
+def test_lines_with_other_quotes_are_counted_and_named_or_all_refused(line):
+    rows = [f"{name},{RANDOM.normal():.3f}".encode() for name in RANDOM.choice(["a", "b"], ROWS).tolist()]
+    rows[7:7] = [line]
+    Path("x.csv").write_bytes(b"\n".join([b"city,y", *rows]))
+    said = surveyed("x.csv").said
+    assert "lines that cannot be read: 1" in said and "x.csv, line 9: " in said and QUOTES[line] in said
+    Path("all.csv").write_bytes(b"\n".join([b"city,y", *[line] * ROWS]))
+    with pytest.raises(UserError) as error:
+        surveyed("all.csv")
+    assert QUOTES[line] in str(error.value)
 
 
 @pytest.mark.parametrize(

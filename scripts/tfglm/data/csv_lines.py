@@ -179,16 +179,27 @@ def problems_of(lines: list[bytes], headers: list[list[bytes]], separator: bytes
             remark = "repeats the header in the middle of the file; remove the line"
             problems[number] = LineProblem("repeated header", remark)
         elif len(fields) != size:
-            remark = f"{len(fields)} fields where the header has {size}; correct or remove the line"
+            cause = other_quotes(line, separator)
+            remark = f"{len(fields)} fields where the header has {size}{', ' if cause else ''}{cause}; correct or remove the line"
             problems[number] = LineProblem("wrong number of fields", remark)
     return problems
+
+
+def other_quotes(line: bytes, separator: bytes) -> str:
+    """Say how a line that has a wrong number of fields quotes texts in another way than CSV does; nothing if it does not."""
+    if b'\\"' in line:
+        return 'as it writes a quote within a text as `\\"`, where CSV has `""` (sed \'s/\\\\"/""/g\' converts it)'
+    if re.search(b"(?:^|" + re.escape(separator) + b") *'", line):
+        return "as it has texts in single quotes, where CSV has double ones"
+    return ""
 
 
 def open_record(lines: list[bytes], first: int, fields: int, separator: bytes) -> dict[int, LineProblem]:
     """Return the problem of the line `first`, which leaves a quote open, and of the lines that complete its record."""
     last = last_of_record(lines, first, fields, separator)
     if not last:
-        remark = "a quoted text is not closed in its line, which may have been cut; correct or remove the line"
+        cause = other_quotes(lines[first], separator) or "which may have been cut"
+        remark = f"a quoted text is not closed in its line, {cause}; correct or remove the line"
         return {first: LineProblem("open quote", remark)}
     remark = f"begins a quoted text of {last - first + 1} lines, but a row is one line; correct or remove these lines"
     problem = LineProblem("row of several lines", remark)

@@ -293,8 +293,10 @@ class Parser:
             value = raw.decode(self.layout.encoding)
         except UnicodeError:
             encoding = self.layout.encoding
-            remark = f"{place}bytes that are not {encoding.upper()} ({raw[:100]!r}); set `encoding` in the layout, "
-            remark += "such as `latin-1`, to what it is"
+            remark = (
+                f"{place}bytes that are not {encoding.upper()} ({raw[:100]!r}); correct the line, or set `encoding` in "
+            )
+            remark += "the layout, such as `latin-1`, to what it is"
             return LineProblem(f"value of {name}", remark)
         return self._not_of_type(name, how, value)
 

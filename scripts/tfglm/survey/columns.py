@@ -44,10 +44,12 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows of a file that were looked at, how many of its lines among them could not be read, and whether that is all."""
+    """The rows of a file that were looked at, how many of its lines among them could not be read, the problems of the first of
+    these, and whether that is all."""
 
     rows: pl.DataFrame
     unreadable: int
+    problems: list[str]
     complete: bool
 
 
@@ -103,7 +105,7 @@ def sample(path: Path, header: list[str], layout: Layout) -> Sample:
     rows = pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame()
     if not len(rows):
         raise UserError(f"{path}: has a header and no rows that can be read, so there is nothing to look at")
-    return Sample(rows, unreadable, complete)
+    return Sample(rows, unreadable, reader.shown[:3], complete)
 
 
 def described(series: pl.Series, labels: Mapping[str, str] | None = None) -> ColumnSummary:

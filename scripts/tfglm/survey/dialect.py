@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tfglm.config import Dialect
+import numpy as np
+
+from tfglm.config import Dialect, Layout
 from tfglm.config.layouts import Separator
 from tfglm.data import csv_lines
 from tfglm.data.packing import foreign_kind, opened
 from tfglm.data.values import DECIMAL
 from tfglm.data.workbooks import sheets_with_values
-from tfglm.errors import UserError
+from tfglm.errors import UserError, short
 
 LOOKED_AT = 32 << 20
 """Bytes that are read to determine the encoding."""
@@ -28,6 +30,12 @@ FEWEST_ROWS = 10
 
 SEPARATORS: dict[Separator, bytes] = {"tab": b"\t", ";": b";", "|": b"|", ",": b","}
 """Separators, beginning with those that are rarest within texts and numbers."""
+
+OTHER_ENCODINGS = ("cp1250", "cp1251", "gb18030", "shift_jis")
+"""Of Central Europe, Russian, Chinese and Japanese; bytes alone do not tell them from Windows-1252."""
+
+FIRST_OF_SEVERAL = 0xC0
+"""Least byte that begins a character of several bytes in UTF-8."""
 
 MOST_ODD = 0.1
 """Share of the lines that may have another number of fields than the header: they may be damaged."""
@@ -86,7 +94,7 @@ def dialect_of(path: Path, header_is: bool | tuple[str, ...] | None = None) -> D
 def fields_of(line: bytes, dialect: Dialect) -> list[str]:
     """The fields of a line, as text; none if a quote is not closed."""
     of_line = csv_lines.fields_of(line, dialect.separator_bytes, dialect.strip_blanks) or []
-    return [field.decode(dialect.encoding) for field in of_line]
+    return [field.decode(dialect.encoding, "replace") for field in of_line]
 
 
 def is_row(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
@@ -124,8 +132,12 @@ def size_of(line: bytes, separator: bytes) -> int:
 
 def check_row_names(path: Path, header: bytes, rows: Sequence[bytes], separator: bytes) -> None:
     """Raise UserError if nearly all rows have one field more than the header, as R's write.table writes them."""
-    longer = sum(size_of(row, separator) == size_of(header, separator) + 1 for row in rows)
-    if rows and longer >= (1 - MOST_ODD) * len(rows):
+    longer = [row for row in rows if size_of(row, separator) == size_of(header, separator) + 1]
+    if rows and len(longer) >= (1 - MOST_ODD) * len(rows):
+        if quotes := csv_lines.other_quotes(longer[0], separator):
+            raise UserError(
+                f"{path}: its rows have one field more than its header names, {quotes}; write it with these"
+            )
         raise UserError(
             f"{path}: its rows have one field more than its header names, such as the names of rows that R's "
             "write.table writes\n"
@@ -135,14 +147,30 @@ def check_row_names(path: Path, header: bytes, rows: Sequence[bytes], separator:
 
 
 def encoding_of(data: bytes) -> str:
-    """The first of UTF-8, Windows-1252 and Latin-1 that all bytes have. The last two differ in quotes, dashes and the euro."""
-    try:
-        data.decode()
+    """UTF-8 unless most characters beyond ASCII are none; else Windows-1252 or Latin-1, which differ in quotes, dashes and the
+    euro."""
+    known = data.decode("utf-8", "ignore").encode()
+    if len(data) - len(known) <= np.count_nonzero(np.frombuffer(known, np.uint8) >= FIRST_OF_SEVERAL):
         return "utf-8"
-    except UnicodeDecodeError:
-        has_more = any(0x80 <= byte < 0xA0 for byte in set(data))
     try:
-        data.decode("cp1252")
+        has_more = any(0x80 <= byte < 0xA0 for byte in set(data)) and bool(data.decode("cp1252"))
     except UnicodeDecodeError:
         has_more = False
     return "cp1252" if has_more else "latin-1"
+
+
+def encoding_remark(path: Path, layout: Layout) -> str:
+    """Say why an encoding was taken: the first text that is not UTF-8, as this encoding and others read it."""
+    with opened(path) as stream:
+        fields = (
+            (number, field) for number, line in enumerate(stream, 1) for field in line.split(layout.separator_bytes)
+        )
+        line, raw = next((number, raw) for number, raw in fields if raw != raw.decode("utf-8", "ignore").encode())
+    readings: dict[str, str] = {}
+    for encoding in (layout.encoding, *OTHER_ENCODINGS):
+        readings.setdefault(short(raw.strip().decode(encoding, "replace")), encoding)
+    shown = ", ".join(f"`{text}` in {encoding}" for text, encoding in readings.items() if "\ufffd" not in text)
+    return (
+        f"encoding {layout.encoding}, as line {line:,} is not UTF-8: it has {shown}; if another is right, correct `encoding` in "
+        "the layout"
+    )

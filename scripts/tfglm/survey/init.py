@@ -27,7 +27,7 @@ from tfglm.design.formula import parse
 from tfglm.errors import UserError, short
 from tfglm.survey.calendar import calendar_of
 from tfglm.survey.columns import ColumnSummary, described, sample
-from tfglm.survey.dialect import dialect_of
+from tfglm.survey.dialect import dialect_of, encoding_remark
 from tfglm.survey.flights import Question, flights_in
 from tfglm.survey.layout import (
     check_header,
@@ -152,6 +152,8 @@ def init(
     how_to_name = f"{'--' if caller == 'tfglm' else ''}header=NAME,NAME,..."
     for remark in writing_remarks(layout, how_to_name):
         say(f"  {remark}")
+    if not known and layout.encoding != "utf-8":
+        say(f"  {encoding_remark(path, layout)}")
     sheets = [sheet for sheet in sheets_with_values(path) if sheet != layout.sheet] if layout.sheet else []
     if sheets:
         say(f"  sheet {layout.sheet}; others with values: {', '.join(sheets)} (`sheet` in the layout)")
@@ -162,6 +164,7 @@ def init(
         say(f"  {column}: not read, as a layout has no type for {kind}")
     if seen.unreadable:
         say(f"  lines that cannot be read: {seen.unreadable:,}; the config drops such lines (bad_rows: drop)")
+        say("\n".join(f"    {problem}" for problem in seen.problems))
     doubtful = {} if known else doubtful_dates(layout, values) | mixed_dates(layout, seen.rows) | labelled
     for name, remark in doubtful.items():
         say(f"  {name}: {remark}")

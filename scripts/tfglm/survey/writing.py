@@ -189,8 +189,6 @@ def writing_remarks(layout: Layout, how_to_name: str) -> list[str]:
         remarks.append(f"columns are separated by {SEPARATORS[layout.separator]}")
     if layout.decimal != ".":
         remarks.append("decimals are written with a comma")
-    if layout.encoding != "utf-8":
-        remarks.append(f"encoding {layout.encoding}")
     if layout.strip_blanks:
         remarks.append("blanks around values are removed, except in quotes")
     if marks := [mark for mark in layout.missing if mark.strip() and mark != "NA"]:
