@@ -83,7 +83,7 @@ def test_a_header_in_the_middle_is_seen_where_all_columns_are_texts(tmp_path):
 BROKEN = {
     "empty": (b"", "flights.csv: is empty; a CSV file begins with a line of column names"),
     "no column": (b"day,carrier,dest\n1,AA,X\n", "the header fits no layout; the nearest is `layout`"),
-    "column twice": (b"day,carrier,delay,delay\n1,AA,1,2\n", "flights.csv: the header names `delay` twice"),
+    "column twice": (b"day,carrier,delay,delay\n1,AA,1,2\n", "flights.csv: has two columns called `delay`; rename one"),
     "binary": (b"\x00\x01\x02\x03\n", "flights.csv: is not a CSV file (its first line holds binary data)"),
     "no text": (b"\x89PNG\r\n\x1a\n\xff\xff", "flights.csv: is not a CSV file"),
     "gzip cut short": (gzip.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),

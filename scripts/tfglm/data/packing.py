@@ -32,6 +32,8 @@ NOTES = r"(read[ _-]?me|licen[sc]e|notes?|about|changelog|names?|variables?|code
 LONGEST_MAGIC = 512
 """First bytes of a file that tell what it is: the beginning, and the middle of a block of a tar archive."""
 
+UNPACK = "which cannot be read; unpack it, or compress it with gzip"
+
 REFUSED = {
     b"\xd0\xcf\x11\xe0": "an Excel file of the old kind (.xls), or one with a password; save it as .xlsx without one",
     b"SQLite format 3": "an SQLite database; write a table as CSV: sqlite3 -csv -header FILE 'SELECT * FROM table' > table.csv",
@@ -44,15 +46,10 @@ REFUSED = {
     b"<!DOCTYPE html": "a web page and no data; fetch the file that the page links to",
     b"<html": "a web page and no data; fetch the file that the page links to",
     b"<?xml": "an XML file; write its table as CSV",
-    **{
-        magic: f"compressed with {name}, which cannot be read; unpack it, or compress it with gzip"
-        for magic, name in {
-            b"\xfd7zX": "xz",
-            b"\x28\xb5\x2f\xfd": "zstd",
-            b"7z\xbc\xaf": "7-Zip",
-            b"Rar!": "RAR",
-        }.items()
-    },
+    b"\xfd7zX": f"compressed with xz, {UNPACK}",
+    b"\x28\xb5\x2f\xfd": f"compressed with zstd, {UNPACK}",
+    b"7z\xbc\xaf": f"compressed with 7-Zip, {UNPACK}",
+    b"Rar!": f"compressed with RAR, {UNPACK}",
 }
 """What a file is by its first bytes that no reader here takes, and what to do."""
 
@@ -138,11 +135,10 @@ def kind_of_archive(path: Path) -> Packing:
 def is_json(path: Path, first: bytes) -> bool:
     """Whether text begins as JSON lines do. Raises UserError for lists."""
     if found := JSON_LIST.match(first):
-        # A list of objects or lists, or else a list in each line.
-        jq, ending = {b"[": ("-r '.[] | @csv'", ".csv"), b"{": ("-c '.[]'", ".jsonl"), b"": ("-c '.[]'", ".jsonl")}.get(
-            found[1], ("-r @csv", ".csv")
-        )
-        source, target = (shlex.quote(str(name)) for name in (path, path.with_name(f"{path.stem}-converted{ending}")))
+        # A list of lists or objects, or else a list in each line.
+        jq = {b"[": "-r '.[] | @csv'", b"{": "-c '.[]'", b"": "-c '.[]'"}.get(found[1], "-r @csv")
+        converted_path = path.with_name(f"{path.stem}-converted.{'csv' if '@csv' in jq else 'jsonl'}")
+        source, target = (shlex.quote(str(name)) for name in (path, converted_path))
         raise UserError(
             f"{path}: holds JSON lists, and can be read as JSON objects or CSV:\n  jq {jq} {source} > {target}"
         )

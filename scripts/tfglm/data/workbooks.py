@@ -17,15 +17,8 @@ from typing import Any
 from tfglm.errors import UserError, nearest, short
 
 DAMAGES = (
-    KeyError,
-    ValueError,
-    SyntaxError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    EOFError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(KeyError, ValueError, SyntaxError, TypeError, AttributeError, IndexError, EOFError),
+    *(zipfile.BadZipFile, zlib.error),
 )
 """The errors of openpyxl in a damaged workbook; that of XML is a SyntaxError."""
 
@@ -177,6 +170,6 @@ def text_of(cell: dict[str, Any], sheet: Any) -> str:
         return f"{value:%H:%M:%S}"
     if isinstance(value, timedelta):
         value = value / timedelta(hours=1)
-    return (
-        f"{value:.0f}" if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else str(value).strip()
-    )
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    return str(value).strip()
