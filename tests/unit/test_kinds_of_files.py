@@ -584,7 +584,7 @@ def test_rows_of_a_sheet_that_are_there_twice_are_refused():
         for name, part in parts.items():
             archive.writestr(name, part)
     assert (
-        "twice.xlsx: is damaged, or no Excel file that can be read: row 8 of the sheet `People` is there twice"
+        "twice.xlsx: is damaged, or no Excel file that can be read: row 8 of the sheet `People`, or a cell in it, is there twice"
         in refusal(init, "twice.xlsx", Path("config"), print)
     )
 

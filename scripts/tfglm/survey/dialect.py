@@ -147,16 +147,11 @@ def check_row_names(path: Path, header: bytes, rows: Sequence[bytes], separator:
 
 
 def encoding_of(data: bytes) -> str:
-    """UTF-8 unless most characters beyond ASCII are none; else Windows-1252 or Latin-1, which differ in quotes, dashes and the
-    euro."""
+    """UTF-8 unless most characters beyond ASCII are none; else Windows-1252, or Latin-1 for bytes that Windows-1252 lacks."""
     known = data.decode("utf-8", "ignore").encode()
     if len(data) - len(known) <= np.count_nonzero(np.frombuffer(known, np.uint8) >= FIRST_OF_SEVERAL):
         return "utf-8"
-    try:
-        has_more = any(0x80 <= byte < 0xA0 for byte in set(data)) and bool(data.decode("cp1252"))
-    except UnicodeDecodeError:
-        has_more = False
-    return "cp1252" if has_more else "latin-1"
+    return "cp1252" if data.decode("cp1252", "ignore").encode("cp1252") == data else "latin-1"
 
 
 def encoding_remark(path: Path, layout: Layout) -> str:
