@@ -32,6 +32,9 @@ ForeignKind = Literal["workbook", "stata", "spss", "json"]
 CHUNK_VALUES = 2_000_000
 """Values of a Stata or SPSS file that are converted together. A piece takes the longer the further back it is."""
 
+PIECE = 1 << 16
+"""Bytes of a converted workbook that are read together."""
+
 FIRST_LINES = 10_000
 """JSON lines that name the columns."""
 
@@ -59,7 +62,7 @@ def converted(path: Path, kind: ForeignKind, sheet: str) -> io.BufferedReader:
     Raises UserError, also while it is read, for what cannot be read.
     """
     if kind == "workbook":
-        return io.BufferedReader(Excerpt(workbook_as_csv(path, FileStatus.of(path), sheet)))
+        return io.BufferedReader(Pieces(workbook_as_csv(path, FileStatus.of(path), sheet).pieces()))
     return io.BufferedReader(Pieces(statistical_as_csv(path, kind)))
 
 
@@ -102,40 +105,25 @@ class Spool:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process)
         self._problem: Exception | None = None
 
-    def read(self, start: int, most: int) -> bytes:
-        """Some bytes from a place on, or none at the end. Raises what the conversion does, each time."""
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes from the first on. Raises what the conversion does, each time."""
+        place = 0
+        while piece := self._piece(place):
+            yield piece
+            place += len(piece)
+
+    def _piece(self, place: int) -> bytes:
         with self._lock:
-            while self._size <= start:
-                if self._problem:
-                    raise self._problem
+            if self._size == place:
                 try:
-                    piece = next(self._pieces, None)
+                    self._file.seek(self._size)
+                    self._size += self._file.write(next(self._pieces, b""))
                 except Exception as error:
                     self._problem = error
-                    raise
-                if piece is None:
-                    return b""
-                self._file.seek(self._size)
-                self._size += self._file.write(piece)
-            self._file.seek(start)
-            return self._file.read(min(most, self._size - start))
-
-
-class Excerpt(io.RawIOBase):
-    """A spool as a stream from its beginning."""
-
-    def __init__(self, spool: Spool) -> None:
-        self._spool, self._place = spool, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Read as a raw stream does."""
-        piece = self._spool.read(self._place, len(buffer))
-        buffer[: len(piece)] = piece
-        self._place += len(piece)
-        return len(piece)
+                if self._problem:
+                    raise self._problem
+            self._file.seek(place)
+            return self._file.read(PIECE)
 
 
 @lru_cache(maxsize=1)
