@@ -2,11 +2,13 @@
 """A stand-in for the schedulers that profiles/generic is written for: it takes a job script as `qsub` and `bsub` do, runs it on
 this machine, and answers questions in the words of theirs. Linked under the names of their commands (`install`).
 
-With a file `hold` in its folder no job starts.
+With a file `hold` in its folder no job starts. With a folder `edits` there, whose files are named after numbers, a user edits the
+file that `edited` links to while jobs wait: before each job starts it gets the content of the next one.
 """
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,6 +41,8 @@ def submit(folder: Path, arguments: list[str]) -> int:
     """Start a job, away from the folder it was submitted from; its exit code is written when it ends."""
     number = len(submitted(folder)) + 1
     (folder / f"{number}.json").write_text(json.dumps(arguments))
+    if edits := sorted(folder.glob("edits/*")):
+        shutil.copyfile(edits[(number - 1) % len(edits)], folder / "edited")
     if not (folder / "hold").exists():
         run = '"$0"; echo $? >"$1.part"; mv "$1.part" "$1"'
         line = ["sh", "-c", run, arguments[-1], str(folder / f"{number}.exit")]

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from processes import wait_until
 from slurm_cluster import Cluster
 from slurm_runs import (
     ENVIRONMENT,
@@ -59,9 +61,17 @@ ON_GPUS = {
 # Most of their time the runs on SLURM wait for its answer whether a job has ended, so they go on side by side.
 @pytest.fixture(scope="module")
 def one_node(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A clean checkout, and the run in it of the whole workflow on one node."""
+    """A clean checkout, and the run in it of the whole workflow on one node. The user edits the config while jobs wait."""
     folder = checkout(tmp_path_factory.mktemp("one") / "checkout", ps=1, workers=2)
     with start_snakemake(folder, *SLURM, environment=cluster.environment) as running:
+        submitted = "has been submitted with SLURM jobid"
+        wait_until(
+            lambda: submitted in (folder / "snakemake.out").read_text() or running.poll() is not None, 120, "a job"
+        )
+        path = folder / "config" / "config.yaml"
+        config = yaml.safe_load(path.read_text())
+        config["models"]["late"] |= {"confidence": 0.5, "l2": 1.0, "reference": {"carrier": "UA"}, "threshold": 0.1}
+        path.write_text(yaml.safe_dump(config))
         yield folder, running
         running.kill()
 
@@ -203,6 +213,17 @@ def test_the_whole_workflow_on_one_node(cluster: Cluster, local: Path, one_node:
     assert (group["NumNodes"], group["NumCPUs"], group["MinMemoryNode"]) == ("1", "4", "8000M")
     # On a single node nobody else reaches them; several have to reach each other.
     assert json.loads((folder / "results/flights/models/late/cluster/network.json").read_text())["isolated"]
+
+
+def test_a_config_that_is_put_back_after_an_edit_has_the_results_of_the_run(local: Path, one_node: Running) -> None:
+    folder, running = one_node
+    code, output = finish(folder, running)
+    assert code == 0, output
+    assert "confidence: 0.5" in (folder / "config/config.yaml").read_text()
+    shutil.copyfile(local / "config/config.yaml", folder / "config/config.yaml")
+    _, output = snakemake(folder, "--cores", "2", "--dry-run", environment=ENVIRONMENT)
+    assert "Nothing to be done" in output
+    assert results(folder) == results(local)
 
 
 def test_a_partition_with_a_limit_of_one_hour_is_enough(cluster: Cluster, hour: Running) -> None:

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 import scheduler
-from runs import REPOSITORY
-from slurm_runs import FIT, TABLE, checkout
+from runs import REPOSITORY, planned, results
+from slurm_runs import FIT, TABLE, checkout, snakemake
 
 PROFILE = REPOSITORY / "profiles" / "generic"
 # The stand-in is asked more often than a scheduler, and files are there at once.
@@ -121,6 +121,68 @@ def test_a_job_fetches_files_if_the_config_says_so(ended):
     line = [*LINE, "--config", "cluster={fetch: job}", "--forcerun", "fetch", "--", DOWNLOAD]
     done = subprocess.run(line, cwd=ended.run, env=ended.environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and len(fetching(ended)) == 1, done.stderr
+
+
+EDITS = {
+    "confidence": 0.5,
+    "threshold": 0.01,
+    "reference": {"carrier": "UA"},
+    "contrasts": {"UA against AA": {"carrier[UA]": 3}},
+    "hypotheses": {"one": [{"distance": 1}]},
+    "by": ["distance"],
+    "adjusted_means": "balanced",
+    "margins_at": {"far": {"distance": 2000}, "near": {"distance": 100}},
+    "l2": 0.5,
+    "formula": "late ~ carrier",
+}
+"""Another value of each of these keys of the model."""
+
+
+@pytest.mark.drill
+def test_edits_while_jobs_wait_change_nothing(tmp_path):
+    """Before each job the user edits a key of the model, deletes the model, or has saved half of the file."""
+    run, jobs = checkout(tmp_path / "run", strategy="one_device"), tmp_path / "jobs"
+    environment = scheduler.install(jobs, "pbs")
+    path = run / "config" / "config.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["data"]["split"] = {
+        "train": "distance < 2000",
+        "evaluate": "distance >= 2000",
+        "predict": "distance >= 2900",
+    }
+    config["models"]["late"] |= {
+        "contrasts": {"UA against DL": {"carrier[UA]": 1, "carrier[DL]": -1}},
+        "hypotheses": {"alike": [{"carrier[UA]": 1}]},
+        "by": ["carrier"],
+        "margins_at": {"far": {"distance": 1000}, "near": {"distance": 500}},
+        "export": True,
+        "diagnostics": True,
+    }
+    path.write_text(yaml.safe_dump(config))
+    undisturbed = shutil.copytree(run, tmp_path / "undisturbed")
+    targets = ["all", "tables", "pictures"]
+
+    (jobs / "edited").symlink_to(path)
+    (jobs / "edits").mkdir()
+    edits = [
+        yaml.safe_dump(config | {"models": {"late": config["models"]["late"] | {key: EDITS[key]}}}) for key in EDITS
+    ]
+    edits += [yaml.safe_dump(config | {"models": {"other": config["models"]["late"]}}), "data: {files: [data/*.csv"]
+    for number, edited in enumerate(edits):
+        (jobs / "edits" / f"{number:02}").write_text(edited)
+    line = [*LINE, "--retries", "0", "--", *targets]
+    done = subprocess.run(line, cwd=run, env=environment, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    assert len(scheduler.submitted(jobs)) >= len(edits)
+
+    assert path.read_text() != yaml.safe_dump(config)
+    path.write_text(yaml.safe_dump(config))
+    assert planned(run, *targets) == {}
+    code, printed = snakemake(undisturbed, "--cores", "2", *targets, environment=environment)
+    assert code == 0, printed
+    differing = {name for name, digest in results(run).items() if results(undisturbed)[name] != digest}
+    # These have the time in them.
+    assert differing <= {"models/late/coefficients.xlsx", "models/late/saved_model/fingerprint.pb"}
 
 
 def commands(name: str) -> dict[str, str]:

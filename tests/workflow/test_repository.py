@@ -70,6 +70,7 @@ MAY_IMPORT = {
     "model": {"config", "data", "design", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "survey"},
     "console": {"config", "roles"},
+    "workflow": {"config"},
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
 

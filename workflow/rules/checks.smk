@@ -119,6 +119,30 @@ except UserError as error:
     raise WorkflowError(in_file(CONFIG_FILES, str(error))) from None
 
 
+def hand_over_config():
+    """Give jobs on other nodes this config as it is now. Their Snakemake would read the files again, when they have been edited."""
+    networks = [namedtuple("Network", "model")(name) for name in NETWORKS]
+    further = {path for network in networks for path in code_of(network)} | set(COORDINATES.values())
+    taken = snapshot.Snapshot(
+        text=snapshot.text_of(config),
+        configs=CONFIG_PATHS,
+        named=NAMED,
+        layouts=LAYOUTS | LAYOUTS_TO_SCORE,
+        files=FILES,
+        scored=SCORED,
+        strategy=STRATEGY,
+        digests={path: digest_of(path) for path in sorted(further)},
+    )
+    settings = workflow.config_settings
+    of_others = [] if workflow.modifier.is_main_snakefile() else settings.configfiles
+    settings.configfiles = [*of_others, taken.save(Path(CHECKED).absolute(), MODULE)]
+
+
+JOBS_ELSEWHERE = workflow.is_main_process and workflow.resource_settings.nodes is not None
+if JOBS_ELSEWHERE and not workflow.storage_settings.default_storage_provider:
+    hand_over_config()
+
+
 # On this machine, trainings that run at the same time have GPUs of their own.
 if workflow.is_main_process and workflow.resource_settings.nodes is None:
     if "gpus" not in workflow.global_resources and any(network.gpus for network in CONFIG.networks.values()):

@@ -8,7 +8,7 @@ from collections import namedtuple
 
 from snakemake.path_modifier import PathModifier
 
-from tfglm import ENGINE
+from tfglm import ENGINE, digests
 from tfglm.addresses import SECRETS, is_address, is_stored, redacted, without_secrets
 from tfglm.config import (
     SPLITS,
@@ -46,6 +46,7 @@ from tfglm.config.models import covariates_of, has_curves
 from tfglm.data.packages import located
 from tfglm.errors import Problems, nearest
 from tfglm.roles import launch, memory
+from tfglm.workflow import snapshot
 
 
 def key_of(text):
@@ -68,11 +69,7 @@ MOST_LISTED = 100_000
 
 
 def objects_below(prefix):
-    """The addresses of a storage that begin with a prefix. The processes of jobs take what the main process has listed: their nodes
-    may not reach the storage, and there may be new objects by then."""
-    listed = Path(".snakemake", "tfglm", f"objects_{key_of(prefix)}.json")
-    if not workflow.is_main_process:
-        return json.loads(listed.read_text())
+    """The addresses of a storage that begin with a prefix."""
     check_storage(prefix)
     scheme, _, place = prefix.partition("://")
     bucket, _, key = place.partition("/")
@@ -85,14 +82,22 @@ def objects_below(prefix):
         raise UserError(f"`{prefix}`: the storage cannot be listed: {without_secrets(str(error))}") from None
     if len(keys) > MOST_LISTED:
         raise UserError(f"`{prefix}`: more than {MOST_LISTED:,} objects begin like this; name their folder")
-    addresses = [f"{scheme}://{bucket}/{each}" for each in keys]
-    listed.parent.mkdir(parents=True, exist_ok=True)
-    listed.write_text(json.dumps(addresses))
-    return addresses
+    return [f"{scheme}://{bucket}/{each}" for each in keys]
 
 
+# What the run that submitted this job has read; None in the main process.
+MODULE = str(workflow.modifier.namespace)
+try:
+    SNAPSHOT = snapshot.of_run(workflow.config_settings.overwrite_config, MODULE)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+if SNAPSHOT:
+    config = SNAPSHOT.config
+# The files of the config, and those of them that the command names.
+CONFIG_PATHS = SNAPSHOT.configs if SNAPSHOT else list(map(str, workflow.configfiles))
+NAMED = SNAPSHOT.named if SNAPSHOT else list(map(str, workflow.config_settings.configfiles))
 # The name of the config in messages.
-CONFIG_FILES = ", ".join(map(str, workflow.configfiles)) or "config"
+CONFIG_FILES = ", ".join(CONFIG_PATHS) or "config"
 # Mistakes that are reported together with the mistakes that checks.smk finds.
 PROBLEMS = Problems()
 FILES = SCORED = FETCHED = {}
@@ -100,17 +105,18 @@ TO_SCORE = None
 try:
     CONFIG = load(config, CONFIG_FILES, PROBLEMS)
     # The possible layouts of a file, by the name of the layout.
-    LAYOUTS = load_layouts(CONFIG.data)
+    LAYOUTS = load_layouts(CONFIG.data, SNAPSHOT and SNAPSHOT.layouts)
     # The layouts of files that are only predicted. A layout for these files alone does not affect a model.
     OF_SCORE = CONFIG.data.model_copy(update={"files": CONFIG.score})
-    LAYOUTS_TO_SCORE = load_layouts(OF_SCORE) if CONFIG.score else {}
+    LAYOUTS_TO_SCORE = load_layouts(OF_SCORE, SNAPSHOT and SNAPSHOT.layouts) if CONFIG.score else {}
     # The input files, by their name in results.
     with PROBLEMS.collected():
-        FILES = expand_files(CONFIG.data, objects=objects_below)
+        FILES = SNAPSHOT.files if SNAPSHOT else expand_files(CONFIG.data, objects=objects_below)
     # The files that are only predicted, and the settings to read them.
     with PROBLEMS.collected():
         TO_SCORE = settings_to_score(CONFIG) if CONFIG.score else None
-        SCORED = expand_files(OF_SCORE, "score", objects_below) if TO_SCORE else {}
+        if TO_SCORE:
+            SCORED = SNAPSHOT.scored if SNAPSHOT else expand_files(OF_SCORE, "score", objects_below)
     # The fetched files, by their own name.
     with PROBLEMS.collected():
         FETCHED = fetched([*FILES.values(), *SCORED.values()])
@@ -142,7 +148,7 @@ def readable(file):
         return None  # Snakemake alone has no package with data
 
 
-STRATEGY = strategy_for(map(readable, FILES.values()))
+STRATEGY = SNAPSHOT.strategy if SNAPSHOT else strategy_for(map(readable, FILES.values()))
 # Whether the start of a cluster takes longer than its workers save.
 IS_SMALL = STRATEGY == "one_device"
 if CONFIG.cluster.strategy == "auto":
@@ -162,7 +168,7 @@ def placed(folder):
 
 
 # Named after the file of the config, so no config overwrites the results of another.
-OWN_RESULTS = folder_of_results(CONFIG.results, workflow.configfiles[-1] if workflow.configfiles else "tfglm")
+OWN_RESULTS = folder_of_results(CONFIG.results, CONFIG_PATHS[-1] if CONFIG_PATHS else "tfglm")
 # Logs and times of jobs have a folder for each config too.
 NAME = Path(OWN_RESULTS).relative_to("results") if OWN_RESULTS.startswith("results/") else Path(OWN_RESULTS)
 RESULTS, LOGS, TIMINGS = placed(OWN_RESULTS), placed(Path("logs", NAME)), placed(Path("timings", NAME))
@@ -368,8 +374,8 @@ def provenance_settings(wildcards):
 
 def configs_of_this_run():
     """The paths of the configs that were named, from this folder if they are in it."""
-    here, named = Path.cwd(), workflow.config_settings.configfiles
-    return [str(Path(path).relative_to(here)) if here in Path(path).parents else str(path) for path in named]
+    here = Path.cwd()
+    return [str(Path(path).relative_to(here)) if here in Path(path).parents else path for path in NAMED]
 
 
 def command_to_tidy():
@@ -433,7 +439,18 @@ def gpus_of_training(wildcards):
 
 
 # Folders with the Python files of networks, besides the folder of the run.
-FOLDERS_OF_CODE = [Path(file).parent for file in workflow.configfiles]
+FOLDERS_OF_CODE = [Path(file).parent for file in CONFIG_PATHS]
+
+
+def digest_of(path):
+    """The SHA-256 of a file that belongs to the config."""
+    digest = digests.sha256(Path(path))
+    try:
+        if SNAPSHOT:
+            SNAPSHOT.check(str(path), digest)
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+    return digest
 
 
 def code_of(wildcards):
@@ -444,7 +461,7 @@ def code_of(wildcards):
 def digests_of_code(wildcards):
     """Their SHA-256 by name, as JSON: an edit trains again, whatever the time of the file."""
     files = zip(model_of(wildcards).files_of_code, code_of(wildcards))
-    return json.dumps({file: hashlib.sha256(Path(path).read_bytes()).hexdigest() for file, path in files})
+    return json.dumps({file: digest_of(path) for file, path in files})
 
 
 def checked_network(wildcards):

@@ -33,6 +33,7 @@ def check_config_files():
 
 
 try:
-    check_config_files()
+    if workflow.is_main_process:
+        check_config_files()
 except UserError as error:
     raise WorkflowError(str(error)) from None

@@ -7,7 +7,6 @@ import shlex
 import sys
 from importlib.util import find_spec
 
-from tfglm import digests
 from tfglm.data import editions
 from tfglm.data.packages import located
 
@@ -95,7 +94,7 @@ def files_of_coordinates(wildcards):
 
 def contents_of_coordinates(wildcards):
     """A params function: the digests of these files, whose times alone do not show that they have changed."""
-    return [digests.sha256(Path(file)) for file in sorted(COORDINATES.values())]
+    return [digest_of(file) for file in sorted(COORDINATES.values())]
 
 
 def edition_in_package(wildcards):

@@ -255,10 +255,10 @@ def layout_path(name_or_path: str) -> Path:
     return SHIPPED / f"{name_or_path}.yaml"
 
 
-def load_layouts(config: SourceConfig) -> dict[str, Layout]:
-    """The layouts that some file may have, by the name or path that the config has for them."""
+def load_layouts(config: SourceConfig, read: Mapping[str, Layout] | None = None) -> dict[str, Layout]:
+    """The layouts that some file may have, by the name or path that the config has for them. Those in `read` are known."""
     names = [*(config.layout or shipped_layouts()), *(file.layout for file in config.files if file.layout)]
-    return {name: load_layout(name) for name in dict.fromkeys(names)}
+    return {name: (read or {}).get(name) or load_layout(name) for name in dict.fromkeys(names)}
 
 
 def load_layout(name_or_path: str) -> Layout:

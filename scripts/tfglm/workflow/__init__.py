@@ -1,0 +1,4 @@
+"""Functions for the rules in workflow/rules.
+
+May import: config.
+"""
