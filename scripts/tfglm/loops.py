@@ -8,6 +8,7 @@ numba loads its files unchecked: after a power cut they may be empty or zero, an
 begins with a digest. If it does not match, the loop is compiled again and its file replaced.
 """
 
+import contextlib
 import hashlib
 import os
 import pickle
@@ -67,9 +68,32 @@ class NoCache(caching.NullCache):
         )
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder for this user alone. Raises PermissionError for one that others can use, OSError if there can be none."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is open to other users")
+
+
+def private(locator: type) -> type:
+    """The same place for files of loops, but a folder in it that only this user can write to: its content is executed."""
+
+    class Private(locator):
+        def get_cache_path(self) -> str:
+            return str(Path(super().get_cache_path(), f"tfglm-loops-{os.geteuid()}"))
+
+        def ensure_cache_path(self) -> None:
+            make_private(Path(self.get_cache_path()))
+            super().ensure_cache_path()
+
+    return Private
+
+
 class TemporaryFolder(caching.UserWideCacheLocator):
-    """A folder in TMPDIR, for when neither the program's folder nor HOME can be written. Its content is executed, so nobody else
-    may write there."""
+    """TMPDIR, for when neither the program's folder nor HOME can be written."""
 
     def __init__(self, function: Callable, file: str) -> None:
         self._py_file, self._lineno = file, function.__code__.co_firstlineno
@@ -77,15 +101,12 @@ class TemporaryFolder(caching.UserWideCacheLocator):
         self._cache_path = str(self._top / self.get_suitable_cache_subpath(file))
 
     def ensure_cache_path(self) -> None:
-        self._top.mkdir(mode=0o700, exist_ok=True)
-        found = self._top.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise PermissionError(f"{self._top} is open to other users")
+        make_private(self._top)
         super().ensure_cache_path()
 
 
 class Implementation(caching.CompileResultCacheImpl):
-    _locator_classes = (*caching.CacheImpl._locator_classes, TemporaryFolder)
+    _locator_classes = (*map(private, caching.CacheImpl._locator_classes), TemporaryFolder)
 
 
 class CheckedFiles(caching.IndexDataCacheFile):
@@ -101,7 +122,10 @@ class CheckedFiles(caching.IndexDataCacheFile):
     def load(self, key: tuple) -> Any:
         path, origin = self._place(key)
         try:
-            content = Path(path).read_bytes()
+            with Path(path).open("rb") as stream:
+                # Who can rename the folder above may have put another in its place since it was checked.
+                found = os.fstat(stream.fileno())
+                content = stream.read() if found.st_uid == os.geteuid() and not found.st_mode & 0o077 else b""
         except OSError:
             return None
         digest, data = content[:DIGEST], content[DIGEST:]
@@ -111,6 +135,7 @@ class CheckedFiles(caching.IndexDataCacheFile):
         path, origin = self._place(key)
         dumped = self._dump(data)
         with self._open_for_write(path) as stream:  # renamed into place
+            os.fchmod(stream.fileno(), 0o600)
             stream.write(hashlib.sha256(origin + dumped).digest() + dumped)
 
 

@@ -58,7 +58,7 @@ KEPT = re.compile(
     # The location of GPU libraries, and the sharing of GPU memory, depend on the machine.
     r"|TF_FORCE_GPU_ALLOW_GROWTH|TF_FORCE_UNIFIED_MEMORY|TF_GPU_ALLOCATOR|TF_GPU_HOST_MEM_LIMIT_IN_MB"
     # The location of compiled loops, and their processor.
-    r"|NUMBA_CACHE_(DIR|LOCATOR_CLASSES)|NUMBA_CPU_(NAME|FEATURES)"
+    r"|NUMBA_CACHE_DIR|NUMBA_CPU_(NAME|FEATURES)"
 )
 """Those of REMOVED that stay. CUDA_VISIBLE_DEVICES, TPU_NAME, LD_LIBRARY_PATH, OPENBLAS_CORETYPE and the like are none of them:
 they say what the machine has."""

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +102,7 @@ def test_a_changed_loop_is_compiled_again(folder: Path) -> None:
 def test_a_loop_that_cannot_be_kept_is_compiled(folder: Path, monkeypatch, capsys) -> None:
     """As on a full disk."""
     twice = load(folder)
-    (folder / "__pycache__").rmdir()
+    shutil.rmtree(folder / "__pycache__")
     (folder / "__pycache__").write_text("")
     monkeypatch.setattr(loops, "logged", threading.Lock())
     assert call(twice) == (0, 2)
@@ -139,3 +141,67 @@ def test_a_read_only_program_without_a_home_compiles_in_tmpdir(tmp_path: Path) -
     results, path, logged = run(tmp_path, environment)
     assert (results, path) == ([[4, 0.5], 0], "None")
     assert logged.count("NUMBA_CACHE_DIR") == 1
+
+
+ATTACK = """
+import os, pickle, sys
+sys.path[:0] = sys.argv[1:3]
+victim, marker = int(sys.argv[3]), sys.argv[4]
+from tfglm import loops
+os.geteuid = lambda: victim
+
+class Code:
+    def __reduce__(self):
+        return os.system, (f"id -u >> {marker}",)
+
+loops.CheckedFiles._dump = lambda self, data: pickle.dumps(Code())
+loops.make_private = lambda folder: folder.mkdir(parents=True, exist_ok=True)
+os.umask(0)
+import tiny
+tiny.twice(2)
+for path in loops.Path(tiny.twice.stats.cache_path).iterdir():
+    path.chmod(0o777)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run programs as two users")
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_what_another_user_has_kept_in_a_shared_folder_never_runs(mode: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for each, permissions in {".": 0o755, "program": 0o755, "shared": mode, "tmp": 0o1777, "seen": 0o777}.items():
+            (folder / each).mkdir(exist_ok=True)
+            (folder / each).chmod(permissions)
+        (folder / "program" / "tiny.py").write_text(TWICE)
+        environment = {"HOME": "/dev/null", "PATH": os.environ["PATH"], "TMPDIR": str(folder / "tmp")}
+        environment |= {"NUMBA_CACHE_DIR": str(folder / "shared"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+        def run_as(user: int, script: str, *arguments: str) -> str:
+            line = ["setpriv", f"--reuid={user}", "--regid=60000", "--clear-groups", sys.executable, "-c", script]
+            line += [str(folder / "program"), str(SCRIPTS), *arguments]
+            done = subprocess.run(line, env=environment, cwd="/", capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            return done.stdout.splitlines()[-1] if done.stdout else ""
+
+        run_as(60001, ATTACK, "60002", str(folder / "seen" / "users"))
+        assert list((folder / "shared").rglob("*.nbc"))
+        for hits in (0, 2):
+            results, kept, place = json.loads(run_as(60002, CALL))
+            assert (results, kept) == ([4, 0.5], hits)
+        assert not (folder / "seen" / "users").exists()
+        assert Path(place).stat().st_uid == 60002
+
+
+def test_a_file_that_another_user_has_put_into_the_place_of_a_loop_is_not_read(folder: Path, monkeypatch) -> None:
+    twice = load(folder)
+    assert call(twice) == (0, 2)
+    status = os.stat_result
+
+    def of_a_stranger(descriptor: int) -> os.stat_result:
+        found = list(os.stat(descriptor))
+        found[4] += 1  # its owner
+        return status(found)
+
+    monkeypatch.setattr(loops.os, "fstat", of_a_stranger)
+    assert call(load(folder)) == (0, 2)

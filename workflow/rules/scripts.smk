@@ -49,9 +49,15 @@ def checked_out(repository, ref):
     """The folder with the scripts of a commit, and the layouts that they read. It is made once, as a whole or not at all."""
     commit = repository.commit(ref).hexsha
     folder = Path(workflow.sourcecache.cache_path, "tfglm", commit)
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.parent.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise WorkflowError(
+            f"{folder.parent}: other users can write to this folder, and scripts from there would run\n"
+            "  delete it, or set XDG_CACHE_HOME to a folder of your own"
+        )
     if folder.exists():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
     packed = repository.git.archive(commit, "scripts", "config/layouts", stdout_as_string=False)
     with tempfile.TemporaryDirectory(dir=folder.parent) as new, tarfile.open(fileobj=io.BytesIO(packed)) as files:
         files.extractall(Path(new, commit), filter="data")
