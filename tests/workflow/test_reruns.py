@@ -165,6 +165,42 @@ def test_another_reference_level_is_reported_from_the_same_fit(finished):
     configure(finished)
 
 
+def everything(config: dict) -> None:
+    """A default config that asks for every optional file of the models."""
+    config["data"]["split"]["predict"] = "day > 30"
+    config["models"]["late_arrival"] |= {
+        "contrasts": RERUNS["contrasts"][1],
+        "hypotheses": RERUNS["hypotheses"][1],
+        "pairwise": ["origin"],
+        "margins_at": {"far": {"distance": 2000}, "near": {"distance": 500}},
+        "formula": "late ~ carrier + origin + bs(dep_hour, df=4) + distance",
+        "by": ["carrier"],
+        "predictions": "csv",
+    } | dict.fromkeys(["vcov", "diagnostics", "export"], True)
+    config["models"]["arrival_delay"]["marginal_effects"] = False
+    config["networks"] = {"deep": {"formula": "late ~ carrier + distance", "family": "binomial", "hidden": [4]}}
+    config["compare"] = ["late_arrival", "arrival_delay"]
+
+
+def test_every_file_that_a_run_makes_for_its_models_is_one_that_it_is_asked_for(tmp_path):
+    """Snakemake does not make a deleted file again that only the job that makes it knows."""
+    configure(tmp_path, everything)
+    summary = succeed(tmp_path, "--summary")
+    made = {line.partition("\t")[0] for line in summary.splitlines() if line.startswith("results/")}
+    printed = succeed(tmp_path, "--dry-run", "--forceall")
+    asked = set(re.search(r"^rule all:\n +input: (.*)$", printed, re.MULTILINE)[1].split(", "))
+    on_the_way = {name for name in made if name.startswith("results/data/") or "/cluster/" in name}
+    assert made - on_the_way == asked
+
+
+@pytest.mark.parametrize("name", ["models/late_arrival/coefficients.parquet", "data/rows.svg"])
+def test_a_deleted_file_that_no_other_job_reads_is_made_again(finished, name):
+    deleted = finished / "results" / "flights" / name
+    kept = deleted.rename(deleted.with_name("kept"))
+    assert f"Missing output files: results/flights/{name}" in succeed(finished, "--dry-run")
+    kept.rename(deleted)
+
+
 ROWS = ("results/few/data/rows.json", "--configfile", "few.yaml")
 
 

@@ -106,6 +106,9 @@ use rule evaluate as evaluate_averages with:
 WITH_COEFFICIENTS = [*CONFIG.models, *(name for name in CONFIG.networks if is_linear(name))]
 
 
+ENDINGS_OF_COMPARISON = (".csv", "_held_out.csv", "_likelihood_ratio.csv", ".html")
+
+
 rule compare_models:
     """Write the table and the page of the models under `compare`."""
     input:
@@ -115,9 +118,7 @@ rule compare_models:
         designs=compared_files("design.json"),
         metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
     output:
-        table=f"{RESULTS}/compare.csv",
-        differences=f"{RESULTS}/compare_held_out.csv",
-        tests=f"{RESULTS}/compare_likelihood_ratio.csv",
+        multiext(f"{RESULTS}/compare", *ENDINGS_OF_COMPARISON[:3]),
         page=report(
             f"{RESULTS}/compare.html",
             caption="../report/compare.rst",

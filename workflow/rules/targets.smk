@@ -216,6 +216,24 @@ def targets_of_all_models():
     return targets
 
 
+def files_of_all_models():
+    """The files that `rule all` makes for each model. Some no other job reads: if they are deleted, Snakemake makes them again
+    because they are named here."""
+    files = targets_of_all_models()
+    for model in MODELS:
+        settings = CONFIG.all_models[model]
+        further = ["design.json", *evaluations_of(model), *(f"{table}.sha256" for table in refusable_tables_of(model))]
+        further += ["reference.json"] if model in REGRESSIONS else []
+        further += ["diagnostics.svg"] if model in REGRESSIONS and settings.diagnostics else []
+        further += ["saved_model"] if settings.export else []
+        tables = files_of_tables(tables_of(model), model in NETWORKS)
+        files += [
+            str(name).format(model=model)
+            for name in [*FITTED.values(), *tables, *(f"{MODEL}/{name}" for name in further)]
+        ]
+    return files
+
+
 # What some configs ask for, beside what each model has.
 OPTIONAL = (
     "contrasts.csv contrasts.html diagnostics.html effects.svg embeddings.svg hypotheses.csv hypotheses.html marginal_effects.csv margins_at.csv metrics.html metrics.json metrics_by.csv"
