@@ -254,14 +254,16 @@ def tell_why_groups_fail():
 
 
 onstart:
-    workflow.execution_settings.latency_wait = latency_wait()
-    FORK_SERVER.serve()
-    check_machine()
-    check_nodes()
-    watch_queue()
-    tell_why_groups_fail()
-    look_often()
-    make_room_for_groups()
+    # `--touch` starts no job.
+    if not workflow.touch:
+        workflow.execution_settings.latency_wait = latency_wait()
+        FORK_SERVER.serve()
+        check_machine()
+        check_nodes()
+        watch_queue()
+        tell_why_groups_fail()
+        look_often()
+        make_room_for_groups()
 
 
 onerror:

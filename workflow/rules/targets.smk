@@ -217,8 +217,8 @@ def targets_of_all_models():
 
 
 def files_of_all_models():
-    """The files that `rule all` makes for each model. Some no other job reads: if they are deleted, Snakemake makes them again
-    because they are named here."""
+    """All files that a run makes for each model. Snakemake makes a deleted one again, even if no other job reads it, because they
+    are named here."""
     files = targets_of_all_models()
     for model in MODELS:
         settings = CONFIG.all_models[model]
