@@ -22,6 +22,7 @@ from typing import Any
 import numba
 from numba.core import caching
 from numba.core.registry import cpu_target
+from numba.misc.appdirs import AppDirs
 
 from tfglm import command
 
@@ -78,35 +79,27 @@ def make_private(folder: Path) -> None:
         raise PermissionError(f"{folder} is open to other users")
 
 
-def private(locator: type) -> type:
-    """The same place for files of loops, but a folder in it that only this user can write to: its content is executed."""
-
-    class Private(locator):
-        def get_cache_path(self) -> str:
-            return str(Path(super().get_cache_path(), f"tfglm-loops-{os.geteuid()}"))
-
-        def ensure_cache_path(self) -> None:
-            make_private(Path(self.get_cache_path()))
-            super().ensure_cache_path()
-
-    return Private
-
-
-class TemporaryFolder(caching.UserWideCacheLocator):
-    """TMPDIR, for when neither the program's folder nor HOME can be written."""
+class PrivateFolder(caching.UserWideCacheLocator):
+    """A folder in the first of numba's places, or in TMPDIR, that can be written. Its content is executed, so it is for this user
+    alone."""
 
     def __init__(self, function: Callable, file: str) -> None:
         self._py_file, self._lineno = file, function.__code__.co_firstlineno
-        self._top = Path(tempfile.gettempdir(), f"tfglm-loops-{os.geteuid()}")
-        self._cache_path = str(self._top / self.get_suitable_cache_subpath(file))
 
     def ensure_cache_path(self) -> None:
-        make_private(self._top)
-        super().ensure_cache_path()
+        beside, of_user = Path(self._py_file).parent / "__pycache__", AppDirs("numba", appauthor=False).user_cache_dir
+        for place in filter(None, (numba.config.CACHE_DIR, beside, of_user, tempfile.gettempdir())):
+            folder = Path(place, f"tfglm-loops-{os.geteuid()}")
+            self._cache_path = str(folder / self.get_suitable_cache_subpath(self._py_file))
+            self.is_temporary = place == tempfile.gettempdir()
+            with contextlib.suppress(OSError):
+                make_private(folder)
+                return super().ensure_cache_path()
+        raise PermissionError(f"{folder} cannot be written, or is open to other users")
 
 
 class Implementation(caching.CompileResultCacheImpl):
-    _locator_classes = (*map(private, caching.CacheImpl._locator_classes), TemporaryFolder)
+    _locator_classes = (PrivateFolder,)
 
 
 class CheckedFiles(caching.IndexDataCacheFile):
@@ -157,6 +150,6 @@ class Cache(caching.FunctionCache):
                 f"compiled loops cannot be kept in {self.cache_path}, so each process compiles them: {error.strerror}"
             )
         else:
-            if isinstance(self._impl.locator, TemporaryFolder):
+            if self._impl.locator.is_temporary:
                 folder = Path(self.cache_path).parent
                 log_once(f"compiled loops are kept in {folder}: neither the program's folder nor HOME can be written")
