@@ -19,7 +19,6 @@ LAYOUT = Layout.model_validate({"columns": {"day": {"type": "date", "labels": {1
 TAKEN = Snapshot(
     text=snapshot.text_of(CONFIG),
     configs=["config/config.yaml"],
-    named=[],
     layouts={"layout.yaml": LAYOUT},
     files={"a": InputFile("a.csv", ("layout.yaml",), sha256="12")},
     scored={},

@@ -126,7 +126,6 @@ def hand_over_config():
     taken = snapshot.Snapshot(
         text=snapshot.text_of(config),
         configs=CONFIG_PATHS,
-        named=NAMED,
         layouts=LAYOUTS | LAYOUTS_TO_SCORE,
         files=FILES,
         scored=SCORED,

@@ -85,24 +85,21 @@ def objects_below(prefix):
     return [f"{scheme}://{bucket}/{each}" for each in keys]
 
 
-# What the run that submitted this job has read; None in the main process.
+# The name of this workflow, if another one uses it as a module.
 MODULE = str(workflow.modifier.namespace)
-try:
-    SNAPSHOT = snapshot.of_run(workflow.config_settings.overwrite_config, MODULE)
-except UserError as error:
-    raise WorkflowError(str(error)) from None
-if SNAPSHOT:
-    config = SNAPSHOT.config
-# The files of the config, and those of them that the command names.
-CONFIG_PATHS = SNAPSHOT.configs if SNAPSHOT else list(map(str, workflow.configfiles))
-NAMED = SNAPSHOT.named if SNAPSHOT else list(map(str, workflow.config_settings.configfiles))
-# The name of the config in messages.
-CONFIG_FILES = ", ".join(CONFIG_PATHS) or "config"
 # Mistakes that are reported together with the mistakes that checks.smk finds.
 PROBLEMS = Problems()
 FILES = SCORED = FETCHED = {}
 TO_SCORE = None
 try:
+    # What the run that submitted this job has read; None in the main process.
+    SNAPSHOT = snapshot.of_run(workflow.config_settings.overwrite_config, MODULE)
+    if SNAPSHOT:
+        config = SNAPSHOT.config
+    # The files of the config. Those that the command names have absolute paths.
+    CONFIG_PATHS = SNAPSHOT.configs if SNAPSHOT else list(map(str, workflow.configfiles))
+    # The name of the config in messages.
+    CONFIG_FILES = ", ".join(CONFIG_PATHS) or "config"
     CONFIG = load(config, CONFIG_FILES, PROBLEMS)
     # The possible layouts of a file, by the name of the layout.
     LAYOUTS = load_layouts(CONFIG.data, SNAPSHOT and SNAPSHOT.layouts)
@@ -374,8 +371,8 @@ def provenance_settings(wildcards):
 
 def configs_of_this_run():
     """The paths of the configs that were named, from this folder if they are in it."""
-    here = Path.cwd()
-    return [str(Path(path).relative_to(here)) if here in Path(path).parents else path for path in NAMED]
+    here, named = Path.cwd(), [path for path in map(Path, CONFIG_PATHS) if path.is_absolute()]
+    return [str(path.relative_to(here) if here in path.parents else path) for path in named]
 
 
 def command_to_tidy():

@@ -29,11 +29,10 @@ _Dumper.add_multi_representer(dict, yaml.SafeDumper.represent_dict)
 @dataclass(frozen=True)
 class Snapshot:
     """What a run has read of its config: the YAML text of all sections, the layouts, the files that patterns match, the strategy,
-    and the SHA-256 of further files. `configs` are the files of the config, and `named` those of them that the command names."""
+    and the SHA-256 of further files. `configs` are the paths of the config files."""
 
     text: str
     configs: list[str]
-    named: list[str]
     layouts: dict[str, Layout]
     files: dict[str, InputFile]
     scored: dict[str, InputFile]
