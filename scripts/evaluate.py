@@ -23,7 +23,9 @@ def main(arguments: argparse.Namespace) -> None:
         command.log(f"{report['rows']:,} rows")
         if arguments.groups:
             groups = [{"column": column, **level} for column, levels in report["by"].items() for level in levels]
-            csv_files.write(pd.DataFrame(groups), arguments.groups)
+            csv_files.write(
+                pd.DataFrame(groups, columns=None if groups else ["column", "level", "rows"]), arguments.groups
+            )
     if arguments.averages:
         collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
         averaged = margins.average_rows(

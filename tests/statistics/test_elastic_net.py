@@ -199,6 +199,15 @@ def test_a_choice_by_rows_held_out_needs_such(tmp_path):
         fit_files([ingest_frame(frame, tmp_path)], "y ~ x", "binomial", path={})
 
 
+def test_rows_held_out_that_have_no_prediction_choose_no_penalty(tmp_path):
+    frame = pd.DataFrame({"y": [0, 1] * 50, "x": [1, 1, 2, 2] * 25, "d": np.arange(100) // 10})
+    file = ingest_frame(frame, tmp_path, split={"train": "d < 8", "evaluate": "d >= 8"})
+    with pytest.raises(
+        UserError, match=r"models\.m\.path\.select: held_out: the model can predict none of the 20 rows"
+    ):
+        fit_files([file], "y ~ x + C(d)", "binomial", path={})
+
+
 def test_the_quadratic_problem_is_solved_for_any_start():
     random = np.random.default_rng(3)
     x = random.normal(size=(60, 12))

@@ -1,6 +1,7 @@
 """The pages: what is HTML in the data is shown as text, and tables come out as they are."""
 
 import re
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from tfglm.report.combinations_page import combinations
 from tfglm.report.drawn_means import means_by_class, means_of_factor
 from tfglm.report.home import layers_table
 from tfglm.report.inline import bars, part_of
+from tfglm.report.model_pages import draw_groups, draw_metrics, metrics_page
 from tfglm.report.pages import TEMPLATES, render
 from tfglm.report.pairs import pairs_of
 from tfglm.report.quality import in_words, measures
@@ -138,6 +140,7 @@ PAGES = {
     "combinations": {"fit": FIT, "kind": HOSTILE, "table": FRAME, "confidence": 0.95, "has_intervals": True},
     "metrics": {
         "model": "m",
+        "rows": 9,
         "title": HOSTILE,
         "picture": [HOSTILE],
         "unseen": {HOSTILE: LEVELS},
@@ -217,7 +220,23 @@ def test_a_page_shows_html_in_the_data_as_text(name):
     assert not stack
 
 
-def test_every_template_of_a_page_is_tested():
+def test_a_page_says_that_no_row_can_be_predicted(tmp_path):
+    metrics = {
+        "model": "m",
+        "split": "evaluate",
+        "rows": 0,
+        "rows_with_unseen_level": 803,
+        "by": {"g": []},
+        "unseen": {},
+    }
+    results, picture = SimpleNamespace(metrics=metrics), tmp_path / "metrics.svg"
+    for draw in (draw_metrics, draw_groups):
+        draw(results, [picture])
+        assert "m: no row can be predicted of those to evaluate" in picture.read_text()
+    page = metrics_page(results, picture)
+    assert "The model can predict none of these rows" in page and ">803<" in page
+    assert in_words({"provenance": {"model": {}}}, metrics, None) == "It can predict none of the rows kept back."
+
     assert {path.name.removesuffix(".html.j2") for path in TEMPLATES.iterdir()} == {*PAGES, "base", "parts"}
 
 

@@ -37,7 +37,7 @@ def groups_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     quality, with dotted lines for all rows; `metrics` are what `labelled` makes of metrics.json."""
     parts = [(column, part) for column, levels in metrics["by"].items() for part in divided(levels)]
     if not parts:
-        nothing(f"{title}: no rows", paths)
+        nothing(title, paths)
         return
     abreast = min(len(parts), PANELS_ABREAST)
     bands = [parts[first : first + abreast] for first in range(0, len(parts), abreast)]

@@ -134,7 +134,7 @@ def draw_effects(results: ModelResults, plots: Sequence[Path]) -> None:
 def draw_metrics(results: ModelResults, plots: Sequence[Path]) -> None:
     metrics = results.metrics
     if not metrics["rows"]:
-        nothing(f"{metrics['model']}: no rows to {metrics['split']}", plots)
+        nothing(title_of_metrics(metrics), plots)
     elif "confusion" in metrics:
         confusion_plot(metrics, title_of_metrics(metrics), plots)
     elif "auc" in metrics:
@@ -144,7 +144,8 @@ def draw_metrics(results: ModelResults, plots: Sequence[Path]) -> None:
 
 
 def title_of_metrics(metrics: dict) -> str:
-    return f"{metrics['model']}: {counted(metrics['rows'], 'row')} to {metrics['split']}"
+    rows = counted(metrics["rows"], "row") if metrics["rows"] else "no row can be predicted of those"
+    return f"{metrics['model']}: {rows} to {metrics['split']}"
 
 
 def metrics_page(results: ModelResults, picture: Path) -> str:
@@ -158,6 +159,7 @@ def metrics_page(results: ModelResults, picture: Path) -> str:
         "metrics",
         model=metrics["model"],
         title=title_of_metrics(metrics),
+        rows=metrics["rows"],
         picture=panels(picture),
         unseen=metrics["unseen"],
         metrics=table,

@@ -107,7 +107,10 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
         else f"The model explains {100 * explained:.1f} % of the deviance of the rows it was fitted to. "
     )
     if not metrics.get("rows"):
-        return text + "No rows were kept back to evaluate it."
+        there = any(count for name, count in metrics.items() if name.startswith("rows_"))
+        return text + (
+            "It can predict none of the rows kept back." if there else "No rows were kept back to evaluate it."
+        )
     text += f"On {counted(metrics['rows'], 'row')} kept back "
     if "confusion" in metrics:
         return text + (

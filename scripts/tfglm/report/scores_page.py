@@ -70,7 +70,9 @@ def described(path: Path, folder: Path) -> ScoredFile:
             picture, low, high = histogram(values, None)
     elif "predicted" in names:
         classes = Counter(label for label in table["predicted"].to_pylist() if label is not None)
-        summary += "; predicted: " + ", ".join(f"{label} {count:,}" for label, count in classes.most_common())
+        summary += "; predicted: " * bool(classes) + ", ".join(
+            f"{label} {count:,}" for label, count in classes.most_common()
+        )
     first = table.select(names).slice(0, FIRST).to_pandas().map(cell)
     address = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
     model, file = path.parts[-3], path.stem

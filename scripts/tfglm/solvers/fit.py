@@ -3,11 +3,11 @@
 from dataclasses import replace
 from functools import partial
 
-from tfglm.config import SolverConfig
-from tfglm.design.design import Design
+import numpy as np
+
 from tfglm.design.parametrisation import together
 from tfglm.engine.workload import Workload
-from tfglm.errors import UserError
+from tfglm.errors import UserError, counted
 from tfglm.solvers import elastic_net, firth, newton, online, origin, path, profile, shape, smooth
 from tfglm.solvers.absorbed import AbsorbedObjective
 from tfglm.solvers.certificate import certify
@@ -61,7 +61,7 @@ def fit(
     run.reporter.tell(
         f"{objective.counted.as_asked['rows']:,.0f} training rows, {design.size:,} coefficients with all levels"
     )
-    held_out = rows_held_out(design, run.settings, held_out and origin.counted_alike(held_out, objective.counted))
+    held_out = rows_held_out(objective, held_out and origin.counted_alike(held_out, objective.counted))
     # 3. Begin at the null model, at the optimum of a sample, or at the result of an online solver.
     start = objective.begin(partial(online.solve, held_out=held_out) if run.settings.online_solver else None)
     if estimated and estimated.near:
@@ -182,18 +182,24 @@ def over_rows(solution: Solution, rows: Workload | None) -> Solution:
     return replace(solution, objective=replace(objective, workload=rows.as_in(objective.workload)))
 
 
-def rows_held_out(design: Design, settings: SolverConfig, held_out: Workload | None) -> Workload | None:
-    """The held-out rows; None if there are none. Raises UserError if the settings need them."""
-    if held_out and held_out.rows:
-        return held_out
+def rows_held_out(objective: Objective, held_out: Workload | None) -> Workload | None:
+    """The held-out rows; None if there are none. Raises UserError if the settings need them and the model predicts none."""
+    design, settings = objective.design, objective.run.settings
+    there = held_out if held_out and held_out.rows else None
     needs = {
         "path.select: held_out": design.path and design.path.select == "held_out",
         "online.patience": settings.online_solver and settings.online.patience,
     }
-    for key, needed in needs.items():
-        if needed:
+    for key in (key for key, needed in needs.items() if needed):
+        if not there:
             raise UserError(
                 f"models.{design.model}.{key}: there are no rows to evaluate on\n"
                 "  correct the condition data.split.evaluate"
             )
-    return None
+        if not there.sum(objective.executor, "counts", there.design.by_term(np.zeros(there.design.size)))["rows"]:
+            raise UserError(
+                f"models.{design.model}.{key}: the model can predict none of the {counted(there.rows, 'row')} to evaluate "
+                "on, as when all have levels that no training row has\n"
+                "  correct the condition data.split.evaluate, or the formula"
+            )
+    return there
