@@ -1,6 +1,10 @@
 """What pictures show: which rows, which ticks, what is said of a place that is pointed at."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -221,3 +225,22 @@ def test_an_axis_holds_most_ends_of_intervals():
     limits = np.concatenate([estimates - 0.2, estimates + 0.2, [-50.0, 50.0]])
     among = scale_of(np.append(estimates, 0.0), limits, False)
     assert -3 < among.low < -1.2 and 1.2 < among.high < 3
+
+
+@pytest.mark.processes
+def test_a_picture_is_the_same_whatever_the_matplotlibrc(tmp_path):
+    draw = """if True:
+        from pathlib import Path
+        from tfglm.report import drawing, forest
+        picture, (panel,) = drawing.grid("carrier, $ and %", 1)
+        panel.axes[0].plot([1, 20], [3, 4])
+        picture.write([Path("picture.svg"), Path("picture.png"), Path("picture.pdf")])
+    """
+    styled = "text.usetex: True\nfigure.facecolor: black\nsvg.fonttype: path\nfont.size: 30\nsavefig.bbox: tight"
+    for folder, style in (("plain", ""), ("styled", styled)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "matplotlibrc").write_text(style)
+        scripts = {"PYTHONPATH": str(Path(drawing.__file__).parents[2])}
+        subprocess.run([sys.executable, "-c", draw], check=True, cwd=tmp_path / folder, env=os.environ | scripts)
+    for name in ("picture.svg", "picture.png", "picture.pdf"):
+        assert (tmp_path / "styled" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()

@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 from tfglm.command import visible
 from tfglm.report.embedded import SVG, XLINK
 
+# A page looks the same whatever matplotlibrc its reader has.
+matplotlib.rcdefaults()
 matplotlib.rcParams |= {
     # Text of an SVG can be searched, and edited for a paper; its glyphs would be most of the file.
     "svg.fonttype": "none",
