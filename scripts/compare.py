@@ -81,7 +81,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def write_page(comparison: Comparison, path: Path) -> None:
-    path.write_text(page(comparison.models, comparison.table, comparison.differences, comparison.tests))
+    path.write_text(
+        page(comparison.models, comparison.table, comparison.differences, comparison.tests), encoding="utf-8"
+    )
 
 
 def write_for_papers(comparison: Comparison, *paths: Path) -> None:

@@ -30,7 +30,7 @@ def main(arguments: argparse.Namespace) -> None:
     shutil.rmtree(arguments.saved_model, ignore_errors=True)
     export.save(export.Served(model, raw), raw.kinds, arguments.saved_model, model.covariates.shapes)
     description = {"inputs": raw.described} | describe(raw.computed)
-    arguments.description.write_text(json.dumps(description, indent=1, allow_nan=False) + "\n")
+    arguments.description.write_text(json.dumps(description, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def regression(arguments: argparse.Namespace, fit: Mapping[str, Any]) -> Exported:

@@ -1,6 +1,7 @@
 """Write pictures and pages: of a model, of its residuals, of the rows, or the page to open first."""
 
 import argparse
+import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -54,7 +55,7 @@ def rows(arguments: argparse.Namespace) -> None:
     write(of_rows, partial(row_account.draw, account), partial(row_account.page, account))
     for path in arguments.files:
         if path.stem == "columns":
-            path.write_text(columns_page(arguments, account))
+            path.write_text(columns_page(arguments, account), encoding="utf-8")
 
 
 def columns_page(arguments: argparse.Namespace, account: dict) -> str:
@@ -76,11 +77,11 @@ def write(files: Sequence[Path], draw: Callable[[Sequence[Path]], None], page: C
         draw(plots)
     for path in files:
         if page and path.suffix == ".html":
-            path.write_text(page(path.with_suffix(".svg")))
+            path.write_text(page(path.with_suffix(".svg")), encoding="utf-8")
 
 
 def home_page(arguments: argparse.Namespace) -> None:
-    arguments.page.write_text(home.page(arguments))
+    arguments.page.write_text(home.page(arguments), encoding="utf-8")
 
 
 def diagnostics(arguments: argparse.Namespace) -> None:
@@ -101,20 +102,22 @@ def diagnostics(arguments: argparse.Namespace) -> None:
     found = diagnosed(design, read.fitted(arguments, design, fit), files, identity)
     svg = arguments.page.with_suffix(".svg")
     diagnostics_page.draw(found, f"{fit['model']}: {found.kind}", [svg])
-    arguments.page.write_text(diagnostics_page.page(found, fit["model"], design.rows["train"], identity, svg))
+    arguments.page.write_text(
+        diagnostics_page.page(found, fit["model"], design.rows["train"], identity, svg), encoding="utf-8"
+    )
 
 
 def combinations(arguments: argparse.Namespace) -> None:
     from tfglm.report import combinations_page
 
     fit, confidence = digests.read_json(arguments.fit), arguments.settings.confidence
-    arguments.page.write_text(combinations_page.page(arguments.table, fit, arguments.fit, confidence))
+    arguments.page.write_text(combinations_page.page(arguments.table, fit, arguments.fit, confidence), encoding="utf-8")
 
 
 def scores(arguments: argparse.Namespace) -> None:
     from tfglm.report import scores_page
 
-    arguments.page.write_text(scores_page.page(arguments.scores, arguments.page.parent))
+    arguments.page.write_text(scores_page.page(arguments.scores, arguments.page.parent), encoding="utf-8")
 
 
 if __name__ == "__main__":
@@ -135,7 +138,9 @@ if __name__ == "__main__":
     of_rows.add_argument("--manifests", type=Path, nargs="*", default=[], help="one of each ingested file, in order")
     of_rows.add_argument("--responses", nargs="*", default=[], help="those of the models, the most important one first")
     options.add_words(of_rows)
-    of_rows.add_argument("--reading", default="", help="which texts are missing values, in words")
+    of_rows.add_argument(
+        "--reading", type=json.loads, default='""', help="which texts are missing values, in words, as JSON"
+    )
     of_diagnostics = kinds.add_parser(
         "diagnostics", help="the residuals of training rows, and the most influential rows"
     )
@@ -162,7 +167,7 @@ if __name__ == "__main__":
     options.add_words(of_home)
     of_home.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
     of_home.add_argument("--pages", type=Path, nargs="*", default=[], help="pages and files to link to")
-    of_home.add_argument("--command", required=True, help="what makes these results again")
+    of_home.add_argument("--command", type=json.loads, required=True, help="what makes these results again, as JSON")
     of_home.add_argument("--page", type=Path, required=True, help="HTML page to write")
     of_combinations = kinds.add_parser("combinations", help="contrasts or hypotheses")
     of_combinations.set_defaults(write=combinations)

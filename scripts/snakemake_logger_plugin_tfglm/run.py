@@ -60,7 +60,7 @@ class RunningJob(NamedTuple):
         try:
             # Older content belongs to an earlier run. The clock of files may be a tick of the kernel behind.
             is_new = self.progress.stat().st_mtime >= self.started - 0.01
-            return json.loads(self.progress.read_text()) if is_new else {}
+            return json.loads(self.progress.read_text(encoding="utf-8")) if is_new else {}
         except (OSError, ValueError):
             return {}
 
@@ -104,7 +104,7 @@ class RunProgress:
         with contextlib.suppress(OSError):
             RECORD.parent.mkdir(exist_ok=True)
             new = RECORD.with_suffix(".new")
-            new.write_text(json.dumps(state))
+            new.write_text(json.dumps(state), encoding="utf-8")
             new.replace(RECORD)
 
     def forget(self) -> None:
@@ -116,7 +116,7 @@ class RunProgress:
     def recorded(cls) -> "RunProgress | None":
         """Return the run that is under way in this folder; None if there is none. Raises UserError for one on another machine."""
         try:
-            state = json.loads(RECORD.read_text())
+            state = json.loads(RECORD.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         if state["host"] != socket.gethostname():

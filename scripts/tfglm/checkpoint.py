@@ -64,7 +64,9 @@ def save(fitted: Fitted, design: Design, folder: Path) -> None:
         values |= {f"{name}/{term}": getattr(fitted, name)[where] for term, where in design.slices.items()}
     write(values, folder / PREFIX)
     # The file named "checkpoint", by which tf.train.load_checkpoint(folder) finds the newest prefix.
-    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{PREFIX}"\nall_model_checkpoint_paths: "{PREFIX}"\n')
+    (folder / "checkpoint").write_text(
+        f'model_checkpoint_path: "{PREFIX}"\nall_model_checkpoint_paths: "{PREFIX}"\n', encoding="utf-8"
+    )
 
 
 def write(values: Mapping[str, Any], prefix: Path) -> None:

@@ -159,11 +159,16 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
     # of a job that draws a picture.
     gc.freeze()
     if arguments.log:
-        terminal = os.fdopen(os.dup(2), "w")
+        terminal = os.fdopen(os.dup(2), "w", encoding=sys.stderr.encoding, errors="backslashreplace")
         write_to(arguments.log)
         # Not buffered: what a full disk has refused would be tried again at the end, and make it a failure.
         sys.stdout, sys.stderr = (
-            io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), errors="backslashreplace", write_through=True)
+            io.TextIOWrapper(
+                io.FileIO(descriptor, "w", closefd=False),
+                encoding="utf-8",
+                errors="backslashreplace",
+                write_through=True,
+            )
             for descriptor in (1, 2)
         )
     # After a crash in a library, nothing else would show where it was. Use descriptor 2, because a test may have replaced

@@ -52,7 +52,7 @@ def write_text(path: Path, text: str) -> None:
     digest = hashlib.sha256(body.encode()).hexdigest()
     partial = path.with_name(path.name + ".partial")
     with writing(path):
-        partial.write_text(f'{body}{"" if body == "{" else ","}\n "sha256": "{digest}"\n}}\n')
+        partial.write_text(f'{body}{"" if body == "{" else ","}\n "sha256": "{digest}"\n}}\n', encoding="utf-8")
         partial.rename(path)
 
 
@@ -115,7 +115,7 @@ def write_beside(path: Path, fit: Path) -> None:
     """Write the digests of a table and of the fit.json it was made from into the file `<stem>.sha256` beside it; `sha256sum
     --check` reads that too."""
     lines = [f"{sha256(file)}  {file.name}\n" for file in (path, fit)]
-    path.with_suffix(SUFFIX).write_text("".join(lines))
+    path.with_suffix(SUFFIX).write_text("".join(lines), encoding="utf-8")
 
 
 def read_beside(path: Path, fit: Path) -> bytes:

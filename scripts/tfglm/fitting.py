@@ -195,7 +195,7 @@ class History:
     def write(self, path: Path, fit: Path) -> None:
         """Write the CSV file, and beside it its digest and that of `fit`, which is there already."""
         with writing(path):
-            with path.open("w", newline="") as stream:
+            with path.open("w", encoding="utf-8", newline="") as stream:
                 csv.writer(stream).writerows(self._lines)
             digests.write_beside(path, fit)
 

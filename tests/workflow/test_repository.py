@@ -184,6 +184,39 @@ def test_a_compiled_loop_uses_nothing_of_another_file():
     assert used == {"tally_loops.py: GOLDEN", "tally_loops.py: folds"}
 
 
+OPENS_TEXT = {"open", "fdopen", "read_text", "write_text", "TextIOWrapper", "NamedTemporaryFile"}
+OTHERS = {"os.open", "tarfile.open", "archive.open", "indexed_bzip2.open", "digests.write_text", "write_text"}
+"""Functions of such a name that open no text, or have its encoding themselves."""
+
+
+def without_encoding(text: str) -> list[str]:
+    """The calls in Python code that open text, or read what a program prints, in the encoding of the locale."""
+    found = []
+    for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
+        function, keys = ast.unparse(call.func), {key.arg for key in call.keywords}
+        values = [
+            each.value for each in (*call.args, *(key.value for key in call.keywords)) if isinstance(each, ast.Constant)
+        ]
+        is_binary = any(re.fullmatch(r"[rwax+]*b[rwax+]*", str(value)) for value in values)
+        opens = function.rpartition(".")[2] in OPENS_TEXT and function not in OTHERS and not is_binary
+        if (opens or "text=True" in map(ast.unparse, call.keywords)) and "encoding" not in keys:
+            found.append(ast.unparse(call))
+    return found
+
+
+def test_every_text_has_its_encoding_whatever_the_locale():
+    bad = "open(p); open(p, 'w'); Path(p).read_text(); os.fdopen(2, 'w'); run(line, text=True); path.open('w', newline='')"
+    good = (
+        "open(p, 'rb'); os.open(p, os.O_RDONLY); path.open('r+b'); p.write_text(t, encoding='utf-8'); tarfile.open(p)"
+    )
+    assert len(without_encoding(bad)) == 6 and not without_encoding(good)
+    for path in REPOSITORY.glob("scripts/**/*.py"):
+        assert not without_encoding(path.read_text()), path
+    for path in REPOSITORY.glob("workflow/**/*.smk"):
+        calls = re.findall(r".*(?:(?<!tarfile[.])\bopen\(|read_text\(|write_text\(|text=True).*", path.read_text())
+        assert all("encoding=" in line for line in calls), path
+
+
 def test_no_files_import_each_other_in_a_circle():
     """Imports inside functions, and those for types alone, count too. `tfglm` itself loads what a user asks for."""
     scripts = REPOSITORY / "scripts"

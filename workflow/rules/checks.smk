@@ -182,7 +182,7 @@ def check_machine():
         return
     # In a separate process, because Snakemake has threads.
     line = [sys.executable, str(SCRIPTS / "isolate.py"), "--try"]
-    reason = subprocess.run(line, capture_output=True, text=True).stdout.strip()
+    reason = subprocess.run(line, capture_output=True, encoding="utf-8", errors="replace").stdout.strip()
     if reason and isolate == "always":
         raise WorkflowError(
             f"`cluster: {{isolate: always}}`, but a fit cannot have a network of its own here: {reason}\n"
@@ -275,7 +275,7 @@ def headline(name):
     """The result of a model, in a line."""
 
     def read(file):
-        return json.loads(Path(RESULTS, "models", name, file).read_text())
+        return json.loads(Path(RESULTS, "models", name, file).read_text(encoding="utf-8"))
 
     fit, metrics = read("fit.json"), read("metrics.json") if CONFIG.data.split.evaluate else {}
     what = "coefficient" if "coefficients" in fit else "parameter"

@@ -54,6 +54,12 @@ def key_of(text):
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def json_of(value, sort_keys=False):
+    """JSON for a param, in ASCII and without `<`: a command line of any locale can hold it, and it cannot end the <script> of
+    Snakemake's report that has the params."""
+    return json.dumps(value, sort_keys=sort_keys).replace("<", "\\u003c")
+
+
 def check_storage(address):
     """Raise UserError if no storage plugin of Snakemake takes an address."""
     try:
@@ -126,7 +132,7 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 # Labels and units of columns, as JSON. Pages show them; no computation uses them.
-WORDS = json.dumps(words_of_columns(LAYOUTS.values(), CONFIG.data), sort_keys=True)
+WORDS = json_of(words_of_columns(LAYOUTS.values(), CONFIG.data), sort_keys=True)
 
 # Files of the project with the coordinates of levels. Files inside Python packages do not change.
 COORDINATES = coordinate_files(json.loads(WORDS))
@@ -298,7 +304,7 @@ def settings(*keys):
     Keys at their default are left out. So a new key in a later version is no reason to run again."""
 
     def section(wildcards):
-        return json.dumps(ordered(model_of(wildcards).model_dump(include=set(keys), exclude_defaults=True)))
+        return json_of(ordered(model_of(wildcards).model_dump(include=set(keys), exclude_defaults=True)))
 
     return section
 
@@ -313,7 +319,7 @@ def ordered(section):
 def settings_of_regressions(*keys):
     """The same for all regressions, by name."""
     dumped = {name: CONFIG.models[name].model_dump(include=set(keys), exclude_defaults=True) for name in REGRESSIONS}
-    return json.dumps({name: ordered(section) for name, section in sorted(dumped.items())})
+    return json_of({name: ordered(section) for name, section in sorted(dumped.items())})
 
 
 def unwatched(function):
@@ -366,7 +372,7 @@ def provenance_settings(wildcards):
     kept = set(CONFIG.data.columns)
     in_layouts = {name: layout.derive for name, layout in layouts_of_files().items() if kept & set(layout.derive)}
     derived = {"derived_in_layouts": in_layouts} if in_layouts else {}
-    return json.dumps({"data": data, "model": model, **derived}, sort_keys=True)
+    return json_of({"data": data, "model": model, **derived}, sort_keys=True)
 
 
 def configs_of_this_run():
@@ -401,7 +407,7 @@ def layouts_to_export(wildcards):
     def dumped(layout):
         return layout.model_dump(include=kept, exclude=words, exclude_defaults=True)
 
-    return json.dumps({name: dumped(layout) for name, layout in layouts_of_files().items()}, sort_keys=True)
+    return json_of({name: dumped(layout) for name, layout in layouts_of_files().items()}, sort_keys=True)
 
 
 def offset_of(wildcards):
@@ -458,7 +464,7 @@ def code_of(wildcards):
 def digests_of_code(wildcards):
     """Their SHA-256 by name, as JSON: an edit trains again, whatever the time of the file."""
     files = zip(model_of(wildcards).files_of_code, code_of(wildcards))
-    return json.dumps({file: digest_of(path) for file, path in files})
+    return json_of({file: digest_of(path) for file, path in files})
 
 
 def checked_network(wildcards):
@@ -552,7 +558,7 @@ def collapsed_by_model():
             of_section.setdefault(sections.get(name, name), {})[name] = model
     wanted = {}
     for models in of_section.values():
-        settings = collapse_of(list(models.values())).model_dump_json(exclude_defaults=True)
+        settings = json_of(collapse_of(list(models.values())).model_dump(mode="json", exclude_defaults=True))
         wanted |= dict.fromkeys(models, settings)
     return wanted
 

@@ -168,7 +168,7 @@ rule tabulate_for_papers:
         models=folder_of_model,
         with_coefficients=folder_of_model,
         held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
-        settings=literal(CONFIG.tables.model_dump_json(exclude_defaults=True)),
+        settings=literal(json_of(CONFIG.tables.model_dump(mode="json", exclude_defaults=True))),
     message:
         "{wildcards.model}: writing the table for papers"
     shell:
@@ -199,7 +199,7 @@ use rule tabulate_for_papers as tabulate_comparison_for_papers with:
         models=compared_files(),
         with_coefficients=compared_files(among=WITH_COEFFICIENTS),
         held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
-        settings=literal(CONFIG.tables.model_dump_json(exclude_defaults=True)),
+        settings=literal(json_of(CONFIG.tables.model_dump(mode="json", exclude_defaults=True))),
     message:
         "Writing the table of all compared models for papers"
 

@@ -96,7 +96,7 @@ rule ingest:
         layouts=layouts_in(FILES, CONFIG.data),
         layout_names=layout_names_in(FILES, CONFIG.data),
         # Only what the shards depend on: another file, for instance, is no reason to ingest this file again.
-        settings=literal(CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields))),
+        settings=literal(json_of(CONFIG.data.model_dump(mode="json", include=set(SelectionConfig.model_fields)))),
     message:
         "Reading {params.source} into shards"
     shell:
@@ -136,7 +136,7 @@ for names in TOGETHER:
             editions=of_each(names, edition_in(FILES, SHARDS_OF)),
             # Digests: Snakemake keeps the params once for each output.
             layouts=of_each(names, lambda file: key_of(layouts_in(FILES, CONFIG.data)(file))),
-            settings=literal(CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields))),
+            settings=literal(json_of(CONFIG.data.model_dump(mode="json", include=set(SelectionConfig.model_fields)))),
             tasks=tasks_of(names),
         message:
             f"Reading {len(names)} small files into shards"
@@ -171,7 +171,7 @@ use rule ingest as ingest_to_score with:
         edition=edition_in(SCORED, SHARDS_TO_SCORE),
         layouts=layouts_in(SCORED, TO_SCORE),
         layout_names=layout_names_in(SCORED, TO_SCORE),
-        settings=lambda wildcards: TO_SCORE.model_dump_json(),
+        settings=lambda wildcards: json_of(TO_SCORE.model_dump(mode="json")),
 
 
 rule merge_dictionary:
@@ -189,7 +189,9 @@ rule merge_dictionary:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=literal(CONFIG.data.model_dump_json(include=set(LevelsConfig.model_fields), exclude_defaults=True)),
+        settings=literal(
+            json_of(CONFIG.data.model_dump(mode="json", include=set(LevelsConfig.model_fields), exclude_defaults=True))
+        ),
     message:
         "Merging the levels of all files"
     shell:

@@ -28,12 +28,12 @@ def remembered(find, *depends_on):
     Snakemake would otherwise import what reads headers and formulas, which takes a second."""
     path = Path(CHECKED, key_of(json.dumps([program(), depends_on], default=str)))
     with contextlib.suppress(OSError, ValueError):
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     if found := find():
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(found))
+            part.write_text(json.dumps(found), encoding="utf-8")
             part.replace(path)
     return found
 
@@ -154,7 +154,7 @@ def tasks_of(names):
             for name in names
         ]
 
-    return unwatched(lambda wildcards: json.dumps(tasks(wildcards)))
+    return unwatched(lambda wildcards: json_of(tasks(wildcards)))
 
 
 # Threads of a job that ingests. A second thread helps, but less than another file at the same time. No number depends on it. If
@@ -208,7 +208,7 @@ def layouts_in(files, settings):
 
     def layouts(wildcards):
         possible = possible_layouts(files[wildcards.file], settings)
-        return json.dumps({name: layout.shard_settings() for name, layout in possible.items()}, sort_keys=True)
+        return json_of({name: layout.shard_settings() for name, layout in possible.items()}, sort_keys=True)
 
     return layouts
 

@@ -92,7 +92,7 @@ rule export_model:
         engine=ENGINE,
         settings=settings("unseen"),
         layouts=layouts_to_export,
-        derive=lambda wildcards: json.dumps(CONFIG.data.derive, sort_keys=True),
+        derive=lambda wildcards: json_of(CONFIG.data.derive, sort_keys=True),
     message:
         "{wildcards.model}: exporting the model"
     shell:

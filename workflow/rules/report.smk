@@ -181,7 +181,7 @@ rule write_home:
         held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
         pages=literal(pages_of_all_models()),
         # Another command with the same results is no reason to write the page again.
-        command=unwatched(lambda wildcards: command_of_this_run()),
+        command=unwatched(lambda wildcards: json_of(command_of_this_run())),
     message:
         "Writing the page to open first"
     shell:
@@ -236,7 +236,7 @@ rule write_rows:
         colour=literal(CONFIG.pictures.colour),
         responses=literal(list(dict.fromkeys(CONFIG.all_models[name].response for name in MODELS))),
         words=literal(WORDS),
-        reading=lambda wildcards: how_values_are_read(layouts_of_files().values()),
+        reading=lambda wildcards: json_of(how_values_are_read(layouts_of_files().values())),
     message:
         "Accounting for the rows, and describing the columns"
     shell:

@@ -135,4 +135,4 @@ def values_of_sweep(wildcards):
 
     dumped = {name: CONFIG.networks[name].model_dump() for name in names}
     values = {name: {key: value(section, key) for key in keys} for name, section in dumped.items()}
-    return json.dumps({"epochs": {name: CONFIG.networks[name].epochs for name in names}, "values": values})
+    return json_of({"epochs": {name: CONFIG.networks[name].epochs for name in names}, "values": values})

@@ -51,13 +51,13 @@ class Record:
 
     def write(self, path: Path) -> None:
         partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(asdict(self)) + "\n")
+        partial.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
         partial.rename(path)
 
     @classmethod
     def load(cls, path: Path) -> "Record":
         """Raises OSError, or another error for a damaged record."""
-        raw = json.loads(path.read_text())
+        raw = json.loads(path.read_text(encoding="utf-8"))
         return cls(FileStatus(**raw["state"]), str(raw["xxh128"]), int(raw["edition"]))
 
 

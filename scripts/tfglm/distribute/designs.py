@@ -32,7 +32,7 @@ class Designs:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / document.digest
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        partial.write_text(document.text)
+        partial.write_text(document.text, encoding="utf-8")
         partial.replace(path)
         self._documents[document.digest] = document
 

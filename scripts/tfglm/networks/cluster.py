@@ -96,7 +96,7 @@ def train_on_servers(job: Job, members: Sequence[Announcement], watched: Watched
     folders = {path.parent for path in arguments.rosters}
     settings: TrainingConfig = arguments.settings
     sources = Sources.of(vars(arguments))
-    document = Document.of(sources.design.read_text())
+    document = Document.of(sources.design.read_text(encoding="utf-8"))
 
     def start(assigned: Assignment) -> Training:
         resumes = "the training continues from its last checkpoint"

@@ -113,12 +113,12 @@ def checkpoint_folder(folder: Path, key: str, begin: Path | None = None, until: 
     """The folder for the checkpoints of a training that ends after the epoch `until`; what is there of another one is removed.
     A new folder gets the checkpoints in `begin`, if they are of a part of the same training."""
     written, training = folder / "key", f"{key} {until or ''}"
-    if not written.is_file() or written.read_text() != training:
+    if not written.is_file() or written.read_text(encoding="utf-8") != training:
         shutil.rmtree(folder, ignore_errors=True)
         of_part = begin / "key" if begin else None
-        if begin and of_part and of_part.is_file() and of_part.read_text().partition(" ")[0] == key:
+        if begin and of_part and of_part.is_file() and of_part.read_text(encoding="utf-8").partition(" ")[0] == key:
             shutil.copytree(begin, folder, ignore=shutil.ignore_patterns("key"))
         else:
             folder.mkdir(parents=True)
-        written.write_text(training)
+        written.write_text(training, encoding="utf-8")
     return folder

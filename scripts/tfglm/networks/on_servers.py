@@ -27,7 +27,7 @@ class TrainingOnServers(Training):
 
     def _task(self, kind: str, **settings: Any) -> Task:
         """The task of a worker that reads rows."""
-        design = Document.of(self._sources.design.read_text())
+        design = Document.of(self._sources.design.read_text(encoding="utf-8"))
         return Task(kind, design, json.dumps(self._sources.words | settings))
 
     def run(self, until: int | None = None) -> Trained:

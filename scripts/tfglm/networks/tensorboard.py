@@ -129,6 +129,6 @@ def show_embeddings(curves: Curves, design: Design, network: keras.Model, files:
                 f"  metadata_path: {json.dumps(f'{layer.name}_levels.tsv')}\n}}\n"
             )
         if config:
-            (folder / "projector_config.pbtxt").write_text(config)
+            (folder / "projector_config.pbtxt").write_text(config, encoding="utf-8")
     except OSError as error:
         command.log(f"no embeddings for TensorBoard: {folder} cannot be written: {error}")

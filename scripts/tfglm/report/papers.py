@@ -92,7 +92,7 @@ def write_markdown(table: PaperTable, path: Path) -> None:
     body = [[escaped(text) for text in row] for row in [*coefficients, *statistics]]
     head = ["", "", *map(escaped, table.models)]
     shown = tabulate(body, head, "pipe", colalign=alignment(table), disable_numparse=True)
-    path.write_text("\n".join([shown, "", *(f"- {escaped(note)}" for note in table.notes), ""]))
+    path.write_text("\n".join([shown, "", *(f"- {escaped(note)}" for note in table.notes), ""]), encoding="utf-8")
 
 
 def at_their_points(rows: list[list[str]]) -> list[list[str]]:
@@ -129,7 +129,7 @@ def write_latex(table: PaperTable, path: Path) -> None:
     text = f"% Needs the packages {packages}.\n{shown}\n\n\\par\\smallskip{{\\footnotesize {paragraph}\\par}}\n"
     for sign, name in TYPESET.items():
         text = text.replace(sign, name)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
 
 
 # As documents ----------------------------------------------------------------------------------------------------------

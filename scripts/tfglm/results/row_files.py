@@ -26,7 +26,7 @@ def csv(path: Path, empty: pa.Table) -> Iterator[Append]:
         # A whole number stays one where others are missing.
         csv_files.write(table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get), file, header)
 
-    with path.open("w", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         append(empty, header=True)
         yield append
 

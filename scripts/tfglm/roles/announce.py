@@ -76,7 +76,7 @@ def write(path: Path, content: Announcement | Roster) -> None:
     """Replace the file at `path` as a whole: a reader sees the old text or the new one, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(asdict(content), indent=1) + "\n")
+    part.write_text(json.dumps(asdict(content), indent=1) + "\n", encoding="utf-8")
     part.replace(path)
 
 
@@ -86,7 +86,7 @@ def read(path: Path) -> Announcement | Roster | None:
     Raises UserError if the file is neither.
     """
     try:
-        fields = json.loads(path.read_text())
+        fields = json.loads(path.read_text(encoding="utf-8"))
         if "members" not in fields:
             return Announcement(**fields)
         return Roster(**fields | {"members": tuple(fields["members"]), "logs": tuple(fields["logs"])})

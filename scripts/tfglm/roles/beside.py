@@ -30,7 +30,7 @@ PERIOD = 1.0
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped, by SIGSTOP or the like (proc(5), /proc/PID/stat)."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
     except OSError:
         return False
 
@@ -108,7 +108,7 @@ class Beside:
         lines = {}
         for children in Path(f"/proc/{self._parent}/task").glob("*/children"):
             with contextlib.suppress(OSError):
-                for pid in map(int, children.read_text().split()):
+                for pid in map(int, children.read_text(encoding="utf-8").split()):
                     line = Path(f"/proc/{pid}/cmdline").read_bytes()
                     if self._lease.search(line):
                         lines[pid] = line

@@ -35,7 +35,7 @@ def visible() -> list[str]:
         return list(dict.fromkeys(valid))
     try:
         line = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-        asked = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+        asked = subprocess.run(line, capture_output=True, encoding="utf-8", errors="replace", timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         # Some containers have the driver without its program.
         return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]

@@ -291,7 +291,9 @@ def steps_of(script: str) -> Iterator[None]:
 
 def fork() -> int | None:
     """Return what os.fork returns; None if this process cannot fork, or has threads that the forked process would lack."""
-    threads = [thread.joinpath("comm").read_text().strip() for thread in Path("/proc/self/task").iterdir()]
+    threads = [
+        thread.joinpath("comm").read_text(encoding="utf-8").strip() for thread in Path("/proc/self/task").iterdir()
+    ]
     if len([name for name in threads if name not in SPARED]) > 1:
         return None
     gc.freeze()

@@ -86,7 +86,7 @@ def _forked(parent: int) -> bool:
 def show(line: Sequence[str]) -> None:
     """Show this command line of the running script in `ps` and `top`. It overwrites the command line of the first process
     in memory, from `arg_start` to `arg_end` (proc(5), /proc/PID/stat)."""
-    start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    start, end = map(int, Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[45:47])
     text = b"\0".join(map(os.fsencode, [sys.executable, sys.argv[0], *line]))
     if len(text) < end - start:
         ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)

@@ -69,7 +69,7 @@ def allocated_nodes() -> int:
         )
     line = ["squeue", "--noheader", "--jobs", job, "--format", "%D"]
     try:
-        answer = subprocess.run(line, capture_output=True, text=True, timeout=60)
+        answer = subprocess.run(line, capture_output=True, encoding="utf-8", errors="replace", timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(
             f"cannot ask SLURM for the number of nodes of job {job}: {error}\n  squeue must be on the PATH of the nodes"

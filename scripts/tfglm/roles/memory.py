@@ -19,7 +19,7 @@ def machine_memory() -> int:
 def _limits(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
     """The limits of the control groups that this process is in, and of those around them (cgroups(7))."""
     try:
-        lines = groups.read_text().splitlines()
+        lines = groups.read_text(encoding="utf-8").splitlines()
     except OSError:
         return
     for line in lines:
@@ -30,7 +30,7 @@ def _limits(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs
         group = root / kinds / inside.lstrip("/")
         for folder in (group, *group.parents):
             try:
-                limit = (folder / name).read_text().strip()
+                limit = (folder / name).read_text(encoding="utf-8").strip()
             except OSError:
                 continue
             if limit.isdecimal():

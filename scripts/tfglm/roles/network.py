@@ -54,7 +54,7 @@ class Network:
 def identity(pid: int) -> str:
     """The number of a process and the time of its start, which no later one has; '' if it has ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return ""
     return "" if fields[0] == "Z" else f"{pid} {fields[19]}"
@@ -66,9 +66,9 @@ def shut_off() -> None:
     # Root needs no user namespace; in it root would lose access to the files of others.
     _call("unshare", CLONE_NEWNET if user == 0 else CLONE_NEWUSER | CLONE_NEWNET)
     if user != 0:
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        Path("/proc/self/setgroups").write_text("deny", encoding="utf-8")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="utf-8")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="utf-8")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         (flags,) = struct.unpack_from("h", fcntl.ioctl(asking, SIOCGIFFLAGS, struct.pack("16sh22x", b"lo", 0)), 16)
         fcntl.ioctl(asking, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))
@@ -154,7 +154,9 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
             raise UserError(f"the processes of a fit cannot have a network of their own: {error}; {REMEDY}") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(asdict(Network(identity(parent), identity(os.getpid()), isolated))) + "\n")
+    part.write_text(
+        json.dumps(asdict(Network(identity(parent), identity(os.getpid()), isolated))) + "\n", encoding="utf-8"
+    )
     part.replace(path)
 
 
@@ -188,7 +190,7 @@ def follow(
 
 def _read(path: Path) -> Network | None:
     try:
-        return Network(**json.loads(path.read_text()))
+        return Network(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:

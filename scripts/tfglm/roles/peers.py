@@ -35,7 +35,7 @@ class Order:
     def write(self, folder: Path) -> None:
         """Write it where the peers look. A reader sees all of it or nothing."""
         part = folder / f"{NAME}.{os.getpid()}.part"
-        part.write_text(json.dumps(asdict(self)) + "\n")
+        part.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
         part.replace(folder / NAME)
 
 
@@ -47,7 +47,7 @@ def await_order(folder: Path, run: str) -> Order:
     path = folder / NAME
     while True:
         try:
-            order = Order(**json.loads(path.read_text()))
+            order = Order(**json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             pass
         except (ValueError, TypeError) as error:

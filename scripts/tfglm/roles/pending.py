@@ -55,7 +55,7 @@ def comment(rules: Collection[str], names: Iterable[str]) -> str:
 def ask_queue(*options: str) -> str:
     """What squeue lists of this user's jobs, in FIELDS. Raises OSError and SubprocessError."""
     line = ["squeue", "--noheader", f"--user={os.getuid()}", f"--format={FIELDS}", *options]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(line, capture_output=True, encoding="utf-8", errors="replace", timeout=60, check=True).stdout
 
 
 class PendingJob(NamedTuple):
@@ -195,7 +195,7 @@ def is_queued(number: str) -> bool:
     """Whether a job waits or runs, as far as can be known."""
     line = ["squeue", "--noheader", "--states=PENDING,CONFIGURING,RUNNING,COMPLETING", f"--jobs={number}"]
     try:
-        asked = subprocess.run(line, capture_output=True, text=True, timeout=60)
+        asked = subprocess.run(line, capture_output=True, encoding="utf-8", errors="replace", timeout=60)
     except (OSError, subprocess.SubprocessError):
         return True
     # It fails for a job that SLURM has forgotten.

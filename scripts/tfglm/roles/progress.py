@@ -54,7 +54,7 @@ class Progress:
 
 def failed(path: Path, reason: str) -> None:
     """Write the same file, if another process has ended the fit."""
-    facts = json.loads(path.read_text()) | {"state": "failed", "reason": reason}
+    facts = json.loads(path.read_text(encoding="utf-8")) | {"state": "failed", "reason": reason}
     _write(path, facts)
 
 
@@ -62,7 +62,7 @@ def _write(path: Path, facts: dict[str, Any]) -> None:
     partial = path.with_name(path.name + ".partial")
     with contextlib.suppress(OSError):
         try:
-            partial.write_text(json.dumps(facts, indent=1) + "\n")
+            partial.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
             partial.replace(path)
         except OSError:
             partial.unlink(missing_ok=True)

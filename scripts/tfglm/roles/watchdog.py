@@ -216,7 +216,9 @@ class WatchedChief:
 
     def _state(self) -> tuple[str, int]:
         """The state of the process and the id of its parent (proc(5), /proc/PID/stat)."""
-        state, parent = Path(f"/proc/{self.settings.chief}/stat").read_text().rpartition(")")[2].split()[:2]
+        state, parent = (
+            Path(f"/proc/{self.settings.chief}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
+        )
         return state, int(parent)
 
     def end(self, reason: str) -> NoReturn:
@@ -240,7 +242,7 @@ def main() -> None:
     # The terminal sends it to all of the chief's processes: the chief ends, and this process with it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = Settings(**json.loads(sys.argv[1]))
-    command.terminal = os.fdopen(settings.terminal, "w")
+    command.terminal = os.fdopen(settings.terminal, "w", encoding=sys.stderr.encoding, errors="backslashreplace")
     chief = WatchedChief(settings)
     try:
         reason = look_after(chief, settings)
