@@ -274,7 +274,7 @@ def test_pages_say_what_contrasts_compare(files):
     table = coefficients.table(estimates_of(design, fitted), 0.95)
     items, _ = rows_and_scale(table, "odds_ratio", words)
     headings = {item.term: item.remark for item in items if isinstance(item, Heading)}
-    assert headings["C(origin, contr.sum)"] == "against the mean of the levels"
+    assert headings["C(origin, contr.sum)"] == "against the mean of the levels, at hour = 0"
     assert headings["C(carrier, contr.helmert)"] == "against the mean of the levels before"
     assert headings["C(hours, contr.poly)"] == "" and headings["C(origin, contr.sum):hour"].startswith("for +")
     labels = [item.label for item in items if not isinstance(item, Heading)]

@@ -58,8 +58,12 @@ def test_columns_have_their_labels():
     words = Words(UNITS.labels, UNITS.units, {}, {"smoker": "Smoking status", "age": "Age at entry"})
     table = coefficients(2).replace({"term": {"town": "age:C(smoker):log(age)"}})
     labels = [row.label for row in strongest_effects(table, "log odds ratio", "odds_ratio", 1.0, words).rows]
-    assert labels[0] == "Smoking status: yes vs no" and labels[-1].startswith("Age at entry, +10")
-    assert [label for label, _ in short_table(table, None, words).rows][:3] == ["Intercept", "Age at entry", labels[0]]
+    assert labels[0] == "Smoking status: yes vs no, at Age at entry = 0 and log(age) = 0"
+    assert labels[-1].startswith("Age at entry, +10") and labels[-1].endswith(
+        ", at Smoking status = no and log(age) = 0"
+    )
+    names = [label.partition(", at")[0] for label, _ in short_table(table, None, words).rows]
+    assert names[:3] == ["Intercept", "Age at entry", "Smoking status: yes vs no"]
     headings = [item.shown for item in rows_and_scale(table, "odds_ratio", words)[0] if isinstance(item, Heading)]
     assert headings[0] == "Smoking status"
     shown = [(term.label, term.name) for term in sheet(table.assign(odds_ratio=1.0), "odds_ratio", 0.95, words).terms]

@@ -173,6 +173,15 @@ def test_a_column_that_stands_in_several_terms_has_no_single_effect(other):
     assert unclear.sentences == ["On average carrier DL does not differ clearly from 9E."]
 
 
+def test_levels_without_a_reference_level_are_told_by_their_average_effects():
+    levels = table(("carrier", "9E", "9E", 2.0, ""), ("carrier", "EV", "9E", 2.4, "")).assign(
+        std_error=0.05, p_value=0.05
+    )
+    settings = {"response": "delay", "unit": "minutes", "ratio": None, "slopes": averages(("carrier", "EV", "9E", 0.4))}
+    (sentence,) = told(levels, **settings)
+    assert sentence.startswith("delay is on average 0.40 minutes higher") and "with carrier EV than with 9E" in sentence
+
+
 def test_a_curve_is_told_by_its_average_slope():
     curve = [("bs(distance, df=4)", str(number), "", 0.1, "") for number in (1, 2)]
     of_distance = averages(("distance", "", "", 0.0))

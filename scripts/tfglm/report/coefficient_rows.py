@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from tfglm.design.terms import THRESHOLD
 from tfglm.errors import counted
+from tfglm.report.conditions import against, conditions
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
 from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain, without_class
@@ -39,7 +40,7 @@ NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 @dataclass(frozen=True)
 class Heading:
     """The heading above the rows of a term; `label` is its name on pages, if it has another one there, and `more` says for
-    how much more of a number slopes are."""
+    how much more of a number slopes are, and at which values of other columns."""
 
     term: str
     remark: str
@@ -68,14 +69,16 @@ class PictureRow:
 
 
 def rows_and_scale(
-    table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS
+    table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS, averaged: Collection[str] = ()
 ) -> tuple[list[Heading | PictureRow], Scale]:
     """Return the content of a picture of a table of coefficients with confidence limits: term by term, then the numbers,
     and the axis.
 
     `ratio` is the name of the exponential of a coefficient, if it has a meaning; `words` has the labels of levels, and the
-    ranges of columns: no effect is of more of a number than that. Splines and polynomials are left out.
+    ranges of columns: no effect is of more of a number than that. Splines and polynomials are left out. Terms that are
+    `averaged` have average effects in place of coefficients.
     """
+    holding = conditions(table, words) | dict.fromkeys(averaged, "on average")
     table = table[~table["term"].str.fullmatch(INTERCEPTS) & ~table["term"].str.contains(CURVED)]
     numeric = table["level"] == ""
     levels, numbers = table[~numeric], table[numeric]
@@ -104,25 +107,27 @@ def rows_and_scale(
     for term, rows in levels.groupby("term", sort=False):
         chosen = in_order(rows)
         labels = [words.level(str(term), level) for level in chosen["level"]]
-        against = words.against(str(term), rows["reference"].iloc[0])
         more = f", for +{of_slopes[term]:,.12g}" if term in of_slopes else ""
+        more += f", {holding[str(term)]}" if term in holding else ""
         label = words.term(str(term))
-        told = (remark(rows, chosen, against) + more).removeprefix(", ")
+        told = (remark(rows, chosen, against(str(term), rows, words)) + more).removeprefix(", ")
         items.append(Heading(str(term), told, label if label != term else "", more))
         for row, label in zip(chosen.to_dict("records"), labels, strict=True):
             items.append(says.row(row, label, f"{term} {label}{more}"))
-    if len(numbers):
-        items.append(Heading("numbers", "for so much more of each"))
-        for (place, row), size in zip(numbers.to_dict("index").items(), units, strict=True):
+    numbers = numbers.assign(units=units, holds=[holding.get(str(term), "") for term in numbers["term"]])
+    for holds, rows in numbers.groupby("holds", sort=False):
+        at = f", {holds}" if holds else ""
+        items.append(Heading("numbers", f"for so much more of each{at}", more=at))
+        for place, row in rows.to_dict("index").items():
             term, unit = row["term"], words.units.get(plain(row["term"]), "")
-            more = f"+{size:,.12g} {unit}".rstrip()
+            more = f"+{row['units']:,.12g} {unit}".rstrip()
             if place in logarithms:
                 (term, _), more = logarithms[place], f"+{PERCENT} %"
             label, name = f"{words.term(term)}, {more}", f"{row['term']}, for {more}"
             if plain(term) in words.zero_one:
                 label = f"{words.term(term)}: {words.level(term, '1')} vs {words.level(term, '0')}"
                 name = label
-            items.append(says.row(row, label, name))
+            items.append(says.row(row, label, name + at))
     return items, scale
 
 

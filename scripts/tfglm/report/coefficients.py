@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tfglm.report.coefficient_rows import CURVED
+from tfglm.report.conditions import against, conditions
 from tfglm.report.pages import p_value
 from tfglm.report.words import Words, decimals_of, fixed, four_that_count, plain
 
@@ -25,13 +26,14 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TableTerm:
-    """The coefficients of a term. `label` is its name on pages, `against` the reference level. A curve is looked at, and has no
-    rows."""
+    """The coefficients of a term. `label` is its name on pages, `against` the reference level, and `holds` says at which values
+    of other columns they hold. A curve is looked at, and has no rows."""
 
     name: str
     label: str
     unit: str
     against: str
+    holds: str
     rows: list[TableRow]
 
 
@@ -85,12 +87,14 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
         if is_there:
             groups.append(group)
             names += own
+    holding = conditions(table, words)
     terms = [
         TableTerm(
             str(name),
             words.term(str(name)),
             words.units.get(plain(str(name)), ""),
-            words.against(str(name), str(rows["reference"].iloc[0])),
+            against(str(name), rows, words),
+            holding.get(str(name), ""),
             [] if CURVED.search(str(name)) else list(rows_of(str(name), rows, bool(ratio), names, words)),
         )
         for name, rows in shown.groupby("term", sort=False)

@@ -150,13 +150,16 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
     if fit.get("kind") == "network":
         return known | network_content(fit)
     table = read_table(folder / "coefficients.csv", folder / "fit.json")
-    effects = effects_of(fit, folder, about, table)
+    averages = averages_of(fit, folder, about)
+    effects = effects_of(fit, folder, about, table, averages)
     labelled = with_labels_of_classes(table, response, about.words) if compares_classes(fit) else table
     tests, notes = joint_tests(folder / "terms.csv", folder / "fit.json", about.words)
     logarithm = logarithm_of(fit["formula"], fit["family"], fit.get("link"))
     measure, ratio = effect_and_ratio(fit, family_of_fit(fit).effect, family_of_fit(fit).ratio)
     if logarithm:
         ratio = "ratio of geometric means"
+    # The mean is the linear predictor: an average effect has the scale of a coefficient.
+    alike = averages if family_of_fit(fit).quadratic and not family_of_fit(fit).ratio else None
     explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
     return known | {
         "is_network": False,
@@ -165,7 +168,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         "regression": family_of_fit(fit).regression,
         "fitted": how_fitted(fit, about.words),
         "effects": effects,
-        "drawn": strongest_effects(labelled, measure, ratio, logarithm.rate if logarithm else 1.0, about.words),
+        "drawn": strongest_effects(labelled, measure, ratio, logarithm.rate if logarithm else 1.0, about.words, alike),
         "short": short_table(labelled, fit.get("df_residual"), about.words),
         "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
         "may_diagnose": not (
@@ -198,13 +201,17 @@ def how_fitted(fit: dict, words: Words) -> str:
     return "".join(f", {each}" for each in said)
 
 
-def effects_of(fit: dict, folder: Path, about: About, table: pd.DataFrame) -> list[sentences.TermSentences]:
-    """The effects of a regression in sentences, from its table of coefficients."""
-    averages = (
-        csv_files.read(folder / "marginal_effects.csv", folder / "fit.json", MARGINAL_TEXTS)
-        if about.settings[fit["model"]].marginal_effects
-        else pd.DataFrame(columns=["estimate", "ci_lower", "ci_upper"])
-    )
+def averages_of(fit: dict, folder: Path, about: About) -> pd.DataFrame:
+    """The average marginal effects; no rows where they were not computed."""
+    if not about.settings[fit["model"]].marginal_effects:
+        return pd.DataFrame(columns=["term", "level", "estimate", "std_error", "p_value", "ci_lower", "ci_upper"])
+    return csv_files.read(folder / "marginal_effects.csv", folder / "fit.json", MARGINAL_TEXTS)
+
+
+def effects_of(
+    fit: dict, folder: Path, about: About, table: pd.DataFrame, averages: pd.DataFrame
+) -> list[sentences.TermSentences]:
+    """The effects of a regression in sentences, from its table of coefficients and its average marginal effects."""
     if not fit.get("classes"):
         return sentences.tell(table, sentence_facts(fit, about, averages))
     facts = sentence_facts(fit, about, averages)

@@ -14,6 +14,7 @@ import pandas as pd
 from tfglm.config.responses import Logarithm
 from tfglm.data.kinds import RARE
 from tfglm.design.terms import INTERCEPT, THRESHOLD
+from tfglm.report.conditions import columns_in, is_difference
 from tfglm.report.words import PERCENT, Words, logged, plain, two_digits
 
 PLAIN = re.compile(r"\w+|C\(\w+\)")
@@ -118,6 +119,7 @@ def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
         logarithm = logged(term)
         column = logarithm[0] if logarithm else plain(term)
         by_itself = (PLAIN.fullmatch(term) or logarithm) and not any(column in columns_in(other) for other in others)
+        by_itself = by_itself and is_difference(rows)
         if by_itself and not model.only_averages:
             told.append(
                 number_effects(term, rows, model) if (rows["level"] == "").all() else factor_effects(term, rows, model)
@@ -132,11 +134,6 @@ def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
                 told.append(TermSentences(name, [], PERIODIC) if periodic else averages(name, model))
         on_average.update(averaged)
     return told
-
-
-def columns_in(term: str) -> list[str]:
-    """The columns of a term: no functions, nor their arguments."""
-    return re.findall(r"\b[^\W\d]\w*\b(?!\s*[(=])", term)
 
 
 def is_periodic(column: str, terms: Collection[str]) -> bool:

@@ -8,6 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from tfglm.report.coefficient_rows import INTERCEPTS, NUMBERS, Heading, PictureRow, rows_and_scale
+from tfglm.report.conditions import against, conditions
 from tfglm.report.inline import InlineAxis
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import LARGEST_EXPONENT, Scale
@@ -48,7 +49,12 @@ class Effects:
 
 
 def strongest_effects(
-    table: pd.DataFrame, measure: str, ratio: str | None, rate: float, words: Words
+    table: pd.DataFrame,
+    measure: str,
+    ratio: str | None,
+    rate: float,
+    words: Words,
+    averages: pd.DataFrame | None = None,
 ) -> Effects | None:
     """Return the strongest effects of a table of coefficients; None if none has an interval.
 
@@ -64,14 +70,18 @@ def strongest_effects(
         What a coefficient is multiplied by before the exponential.
     words
         Labels, units and ranges of columns.
+    averages
+        Average marginal effects on the scale of the coefficients, if there are such: they are drawn in place of coefficients
+        that hold at some values of other columns only.
     """
+    averaged: set[str] = set()
+    if averages is not None and "ci_lower" in table:
+        table, averaged = on_average(table, averages, words)
     shown = table.assign(**{name: table[name] * rate for name in NUMBERS if name in table})
     if "ci_lower" not in shown or shown["ci_lower"].isna().all():
         return None
-    items, scale = rows_and_scale(shown, ratio, words)
-    against = {
-        str(term): words.against(str(term), str(rows["reference"].iloc[0])) for term, rows in table.groupby("term")
-    }
+    items, scale = rows_and_scale(shown, ratio, words, averaged)
+    compared = {str(term): against(str(term), rows, words) for term, rows in table.groupby("term")}
     candidates: list[Candidate] = []
     term = more = ""
     for item in items:
@@ -81,12 +91,25 @@ def strongest_effects(
             nearer = min(abs(item.lower), abs(item.upper))
             sure = nearer if item.lower * item.upper > 0 else -abs(item.upper - item.lower)
             name = item.label if term == "numbers" else term
-            candidates.append(Candidate(sure, name, label_of(term, item.label, against, words) + more, item))
+            candidates.append(Candidate(sure, name, label_of(term, item.label, compared, words) + more, item))
     if not candidates:
         return None
     axis = InlineAxis.of(scale)
     rows = [drawn_effect(each, axis, scale) for each in chosen_effects(candidates)]
     return Effects(rows, axis.scale_line(), (ratio or measure).replace("_", " "), len(candidates) - len(rows))
+
+
+def on_average(table: pd.DataFrame, averages: pd.DataFrame, words: Words) -> tuple[pd.DataFrame, set[str]]:
+    """The table with average marginal effects where a term has such and its coefficients hold at some values of other columns
+    only, and the names of these terms."""
+    known = averages.dropna(subset=NUMBERS).set_index(["term", "level"])[[*NUMBERS, "std_error", "p_value"]]
+    keys = pd.MultiIndex.from_frame(table[["term", "level"]])
+    averaged = set(conditions(table, words)) & set(known.index.get_level_values("term"))
+    places = table["term"].isin(averaged) & keys.isin(known.index)
+    replaced = table.copy()
+    replaced.loc[places, known.columns] = known.reindex(keys[places]).to_numpy()
+    # A level without an average effect stays out, unless others are compared with it.
+    return replaced[~table["term"].isin(averaged) | places | (table["level"] == table["reference"])], averaged
 
 
 def chosen_effects(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -112,13 +135,13 @@ def three_digits(value: float, scale: Scale) -> str:
     return str(minus(f"{number:#.3g}".rstrip("."))) if 1e-3 <= abs(number) < 1000 else scale.written(value)
 
 
-def label_of(term: str, level: str, against: Mapping[str, str], words: Words) -> str:
+def label_of(term: str, level: str, compared: Mapping[str, str], words: Words) -> str:
     """What an effect compares: `carrier: EV vs 9E`, or `age, +10 years`."""
     if term == "numbers":
         return level
     of_class, separator, rest = words.term(term).rpartition(": ")
     name = f"{of_class}{separator}{plain(rest)}"
-    reference = against.get(term, "")
+    reference = compared.get(term, "")
     return f"{name}: {level}{f' vs {reference}' if reference else ''}"
 
 
@@ -160,13 +183,15 @@ def short_table(table: pd.DataFrame, df_residual: float | None, words: Words) ->
                 "" if pd.isna(value) else f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in freedom
             ]
         columns["p"] = [p_value(value) for value in rows["p_value"]]
-    against = {
-        str(term): words.against(str(term), str(each["reference"].iloc[0])) for term, each in table.groupby("term")
-    }
+    compared = {str(term): against(str(term), each, words) for term, each in table.groupby("term")}
+    holding = conditions(table, words)
     labels = [
-        label_of(str(row.term), words.level(str(row.term), row.level), against, words)
-        if row.level
-        else words.term(str(row.term))
+        (
+            label_of(str(row.term), words.level(str(row.term), row.level), compared, words)
+            if row.level
+            else words.term(str(row.term))
+        )
+        + (f", {holding[str(row.term)]}" if row.term in holding else "")
         for row in rows.itertuples()
     ]
     cells = zip(*(aligned(values) for values in columns.values()), strict=True)
