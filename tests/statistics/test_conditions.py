@@ -42,6 +42,7 @@ STATED = {
     "y ~ x + z:g": {},
     "y ~ x + x:g": {"x": "at g = a"},
     "y ~ g + g:x": {"g": "at x = 0"},
+    "y ~ 0 + g + h:x + x": {"x": "at h = u"},
     "y ~ bs(x, df=4)*g": {"bs(x, df=4)": "at g = a", "g": "at bs(x, df=4) = 0"},
     "y ~ C(k, contr.sum)*x": {"C(k, contr.sum)": "at x = 0", "x": "at the mean of the levels of k"},
     "y ~ x + I(x**2) + z": {"x": "with I(x^2) unchanged", "I(x^2)": "with x unchanged"},
@@ -52,8 +53,8 @@ STATED = {
 }
 
 
-def coefficients(formula: str, folder) -> pd.DataFrame:
-    return table_of(*fit_frame(FRAME, formula, "gaussian", folder)).reset_index()
+def coefficients(formula: str, folder, **settings) -> pd.DataFrame:
+    return table_of(*fit_frame(FRAME, formula, "gaussian", folder, **settings)).reset_index()
 
 
 @pytest.mark.parametrize("formula", STATED)
@@ -129,3 +130,16 @@ def test_levels_with_coefficients_of_their_own_are_compared_with_nothing(tmp_pat
     table = coefficients("y ~ 0 + g + x", tmp_path)
     labels = [row.label for row in strongest_effects(table, "d", None, 1.0, Words({}, {})).rows]
     assert {"g: a", "g: b", "g: c"} < set(labels)
+    averages = pd.DataFrame(
+        {"term": "g", "level": ["b", "c"], "estimate": [3.0, 4.0], "ci_lower": 2.0, "ci_upper": 5.0}
+    )
+    averages = averages.assign(std_error=1.0, p_value=0.1)
+    drawn = strongest_effects(table, "d", None, 1.0, Words({}, {}), averages).rows
+    assert {row.label: row.size for row in drawn if row.label.startswith("g")} == {
+        "g: b vs a, on average": "3.00",
+        "g: c vs a, on average": "4.00",
+    }
+
+
+def test_a_penalised_number_holds_at_no_level_as_all_have_coefficients(tmp_path):
+    assert conditions(coefficients("y ~ x*g + z", tmp_path, l2=0.1), Words({}, {})) == {"g": "at x = 0"}

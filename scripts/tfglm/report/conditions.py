@@ -75,21 +75,20 @@ def values(factors: set[str], term: str, own: Mapping[str, pd.DataFrame], words:
     """The values of some factors of a term at which it adds nothing: 0, the mean of a curve, the reference level, or the mean of
     the levels of a coded factor. `own` has the rows of all terms."""
     of_levels = [factor for factor in term.split(":") if not is_number(factor, own, words)]
-    references = dict(zip(of_levels, str(own[term]["reference"].iloc[0]).split(":"), strict=False))
+    in_order = zip(of_levels, str(own[term]["reference"].iloc[0]).split(":"), strict=False)
+    references = dict(in_order) | {name: str(own[name]["reference"].iloc[0]) for name in of_levels if name in own}
     for factor in (factor for factor in term.split(":") if factor in factors):
         name, coded = words.term(factor), FACTOR.fullmatch(factor)
         if factor not in of_levels:
             yield f"the mean of {name}" if SMOOTH.match(factor) else f"{name} = 0"
         elif coded and coded[2] and coded[2] != "contr.treatment":
             yield f"the mean of the levels of {words.column(plain(factor))}"
-        elif is_difference(own[term]):
-            reference = own[factor]["reference"].iloc[0] if factor in own else references.get(factor, "reference level")
+        elif is_difference(own[term]) and (reference := references.get(factor)):
             yield f"{words.column(plain(factor))} = {words.level(factor, reference)}"
 
 
 def is_number(factor: str, own: Mapping[str, pd.DataFrame], words: Words) -> bool:
-    if FACTOR.fullmatch(factor):
-        return False
-    if factor in own:
-        return bool((own[factor]["reference"] == "").all())
-    return factor in words.spans or not factor.isidentifier()
+    """Whether a factor of a term is a number, or a function of some; without a term of its own, as the ranges of columns tell."""
+    if FACTOR.fullmatch(factor) or not factor.isidentifier():
+        return not FACTOR.fullmatch(factor)
+    return bool((own[factor]["level"] == "").all()) if factor in own else factor in words.spans

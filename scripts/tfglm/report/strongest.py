@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from tfglm.report.coefficient_rows import INTERCEPTS, NUMBERS, Heading, PictureRow, rows_and_scale
-from tfglm.report.conditions import against, conditions
+from tfglm.report.conditions import against, conditions, is_difference
 from tfglm.report.inline import InlineAxis
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import LARGEST_EXPONENT, Scale
@@ -100,16 +100,20 @@ def strongest_effects(
 
 
 def on_average(table: pd.DataFrame, averages: pd.DataFrame, words: Words) -> tuple[pd.DataFrame, set[str]]:
-    """The table with average marginal effects where a term has such and its coefficients hold at some values of other columns
-    only, and the names of these terms."""
+    """The table with average marginal effects for terms that have such, and whose coefficients are no differences or hold at some
+    values of other columns only; and the names of these terms."""
     known = averages.dropna(subset=NUMBERS).set_index(["term", "level"])[[*NUMBERS, "std_error", "p_value"]]
-    keys = pd.MultiIndex.from_frame(table[["term", "level"]])
-    averaged = set(conditions(table, words)) & set(known.index.get_level_values("term"))
-    places = table["term"].isin(averaged) & keys.isin(known.index)
+    partial = set(conditions(table, words)) | {
+        str(term) for term, rows in table.groupby("term") if not is_difference(rows)
+    }
+    averaged = partial & set(known.index.get_level_values("term"))
+    of_averaged, keys = table["term"].isin(averaged), pd.MultiIndex.from_frame(table[["term", "level"]])
     replaced = table.copy()
-    replaced.loc[places, known.columns] = known.reindex(keys[places]).to_numpy()
-    # A level without an average effect stays out, unless others are compared with it.
-    return replaced[~table["term"].isin(averaged) | places | (table["level"] == table["reference"])], averaged
+    # Others are compared with the reference level, and a level without an average effect stays out.
+    replaced.loc[of_averaged, known.columns] = known.reindex(keys[of_averaged]).to_numpy()
+    of_reference = of_averaged & (table["level"] == table["reference"]) & (table["level"] != "")
+    replaced.loc[of_reference, "estimate"] = 0.0
+    return replaced[replaced["estimate"].notna() | ~of_averaged], averaged
 
 
 def chosen_effects(candidates: Sequence[Candidate]) -> list[Candidate]:
