@@ -103,11 +103,10 @@ def on_average(table: pd.DataFrame, averages: pd.DataFrame, words: Words) -> tup
     """The table with average marginal effects for terms that have such, and whose coefficients are no differences or hold at some
     values of other columns only; and the names of these terms."""
     known = averages.dropna(subset=NUMBERS).set_index(["term", "level"])[[*NUMBERS, "std_error", "p_value"]]
-    partial = set(conditions(table, words)) | {
-        str(term) for term, rows in table.groupby("term") if not is_difference(rows)
-    }
-    averaged = partial & set(known.index.get_level_values("term"))
-    of_averaged, keys = table["term"].isin(averaged), pd.MultiIndex.from_frame(table[["term", "level"]])
+    keys = pd.MultiIndex.from_frame(table[["term", "level"]])
+    partial = {term for term, rows in table.groupby("term") if not is_difference(rows)} | set(conditions(table, words))
+    averaged = partial & set(table["term"][keys.isin(known.index)])
+    of_averaged = table["term"].isin(averaged)
     replaced = table.copy()
     # Others are compared with the reference level, and a level without an average effect stays out.
     replaced.loc[of_averaged, known.columns] = known.reindex(keys[of_averaged]).to_numpy()
