@@ -1,5 +1,6 @@
 """What the coefficients of a term are compared with, and at which values of other columns they hold."""
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 
@@ -12,6 +13,7 @@ SMOOTH = re.compile(r"\b(?:s|te|cc)\(")
 """Functions whose curves have the mean 0 over the training rows."""
 
 
+@functools.cache
 def columns_in(term: str) -> list[str]:
     """The columns of a term: no functions, nor their arguments."""
     return re.findall(r"(?<!bs=)(?<!\.)\b[^\W\d]\w*\b(?!\s*[(=.])", term)

@@ -118,8 +118,8 @@ def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
         rows = table[table["term"] == term]
         logarithm = logged(term)
         column = logarithm[0] if logarithm else plain(term)
-        by_itself = (PLAIN.fullmatch(term) or logarithm) and not any(column in columns_in(other) for other in others)
-        by_itself = by_itself and is_difference(rows)
+        is_alone = is_difference(rows) and not any(column in columns_in(other) for other in others)
+        by_itself = is_alone and (PLAIN.fullmatch(term) or logarithm)
         if by_itself and not model.only_averages:
             told.append(
                 number_effects(term, rows, model) if (rows["level"] == "").all() else factor_effects(term, rows, model)
