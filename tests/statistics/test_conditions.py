@@ -126,6 +126,17 @@ def test_the_strongest_effects_are_average_effects_where_these_are_known(tmp_pat
     assert not any("on average" in label for label in rows if label.startswith("z"))  # alone, it is what it is
 
 
+def test_combinations_are_compared_with_one_only_where_their_term_stands_alone(tmp_path):
+    beside, alone = (
+        {
+            row.label
+            for row in strongest_effects(coefficients(formula, tmp_path / name), "d", None, 1.0, Words({}, {})).rows
+        }
+        for name, formula in (("beside", "y ~ g*h"), ("alone", "y ~ x + g:h"))
+    )
+    assert "g:h: b:v" in beside and "g: b vs a, at h = u" in beside and "g:h: b:v vs a:u" in alone
+
+
 def test_levels_with_coefficients_of_their_own_are_compared_with_nothing(tmp_path):
     table = coefficients("y ~ 0 + g + x", tmp_path)
     labels = [row.label for row in strongest_effects(table, "d", None, 1.0, Words({}, {})).rows]

@@ -27,8 +27,12 @@ def is_difference(rows: pd.DataFrame) -> bool:
 
 
 def against(term: str, rows: pd.DataFrame, words: Words) -> str:
-    """What the levels of a term are compared with, as `Words.against` says it; '' if with nothing."""
-    return words.against(term, str(rows["reference"].iloc[0])) if is_difference(rows) else ""
+    """What the levels of a term are compared with, as `Words.against` says it; '' if with nothing. An interaction beside its
+    parts compares no two combinations: all with a reference level are 0."""
+    reference = str(rows["reference"].iloc[0])
+    at_zero = (rows["estimate"] == 0) & rows["std_error"].isna() & (rows["status"] == "")
+    is_compared = is_difference(rows) and not (":" in reference and at_zero.sum() > 1)
+    return words.against(term, reference) if is_compared else ""
 
 
 def conditions(table: pd.DataFrame, words: Words) -> dict[str, str]:
