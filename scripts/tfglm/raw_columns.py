@@ -2,7 +2,7 @@
 
 `data.sql` translates SQL to expressions of polars. This module computes the same expressions with TensorFlow's operations,
 and refuses those that it cannot compute. A value that is missing, or cannot be computed in a row, makes all missing that is
-computed from it, as in SQL.
+computed from it, as in SQL. What is no finite number is missing.
 """
 
 import json
@@ -163,7 +163,7 @@ class RawColumns:
         """A column of the layout, whose texts for missing values are missing."""
         of_layout = self._layout.columns[name]
         if self.kinds[name] == "number":
-            known = tf.math.is_finite(column) if of_layout.type != "number" else ~tf.math.is_nan(column)
+            known = tf.math.is_finite(column)
             if of_layout.type == "number":
                 return Value(column, known, NUMBER)
             return Value(tf.cast(tf.where(known, column, 0.0), tf.int64), known, WHOLE)
@@ -207,6 +207,12 @@ def as_number(value: Value, rows: tf.Tensor) -> tf.Tensor:
 
 def computed(tree: Tree, columns: Mapping[str, Value]) -> Value:
     """The value of an expression of polars. Raises Refused."""
+    value = of_node(tree, columns)
+    return value._replace(known=value.known & tf.math.is_finite(value.tensor)) if value.kind == NUMBER else value
+
+
+def of_node(tree: Tree, columns: Mapping[str, Value]) -> Value:
+    """The value of a node of polars; any number where it is no finite one."""
     node, content = next(iter(tree.items()))
     match node:
         case "Alias":
@@ -229,6 +235,8 @@ def computed(tree: Tree, columns: Mapping[str, Value]) -> Value:
             return Value(
                 tf.where(chosen, then.tensor, other.tensor), tf.where(chosen, then.known, other.known), then.kind
             )
+        case "StructEval":  # which makes missing what is no finite number
+            return computed(content["expr"]["Function"]["input"][0], columns)
         case "Function":
             return function(content["function"], content["input"], columns)
     raise Refused(node)
@@ -261,8 +269,10 @@ def cast(value: Value, kind: str) -> Value:
     if given == NOTHING:
         return Value(tf.fill([], "") if kind == TEXT else tf.cast(tensor, TENSORS[kind]), known, kind)
     match given, kind:
-        case ("whole number" | "truth", "whole number" | "number") | ("number", "whole number"):
+        case "whole number" | "truth", "whole number" | "number":
             return Value(tf.cast(tensor, TENSORS[kind]), known, kind)
+        case "number", "whole number":
+            return Value(tf.cast(tensor, tf.int64), known & (tf.abs(tensor) < 2.0**63), kind)
         case "whole number" | "number", "truth":
             return Value(tensor != 0, known, kind)
         case "whole number", "text":
@@ -340,9 +350,8 @@ def binary(operation: str, left: Value, right: Value) -> Value:
         if left.kind == WHOLE:
             known &= divisor != 0
             divisor = tf.where(divisor == 0, tf.ones([], tf.int64), divisor)
-        remainder = tf.truncatemod(left.tensor, divisor)
-        quotient = tf.truncatediv(left.tensor, divisor) if left.kind == WHOLE else truncated(left.tensor / divisor)
-        return Value(remainder if operation == "Rem" else quotient, known, left.kind)
+        divided = tf.truncatemod if operation == "Rem" else tf.truncatediv
+        return Value(divided(left.tensor, divisor), known, left.kind)
     raise Refused(f"`{operation}`")
 
 
@@ -361,11 +370,6 @@ OF_NUMBERS: dict[tuple[str, str], Callable[[tf.Tensor], tf.Tensor]] = {
 """Functions of one float64."""
 
 
-def truncated(numbers: tf.Tensor) -> tf.Tensor:
-    """The numbers without their decimals."""
-    return tf.where(numbers < 0, tf.math.ceil(numbers), tf.floor(numbers))
-
-
 def function(named: Any, inputs: Sequence[Tree], columns: Mapping[str, Value]) -> Value:
     """The value of a function of polars. Raises Refused."""
     family, name = sql.function_of(named)
@@ -382,6 +386,8 @@ def function(named: Any, inputs: Sequence[Tree], columns: Mapping[str, Value]) -
     values = [computed(tree, columns) for tree in inputs]
     first = values[0]
     match family, name:
+        case "", "StructExpr":
+            return first
         case "Boolean", "IsNull":
             return Value(~first.known, tf.constant(True), TRUTH)
         case "Boolean", "IsNotNull":

@@ -304,7 +304,6 @@ WRONG_SETTINGS = {
     "data.derive.d: not an SQL expression: `LEAST()`": {"derive": {"d": "LEAST()"}},
     "data.derive.d: `ARRAY[1]` is not a value computed from one row": {"derive": {"d": "ARRAY[1]"}},
     "data.where.x: `carrier` is neither true nor false": {"where": {"x": "carrier"}},
-    "column `ratio` is infinite": {"derive": {"ratio": "delay / (day - 1)"}, "columns": ["ratio"]},
 }
 
 

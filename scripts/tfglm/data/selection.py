@@ -54,11 +54,11 @@ class Query:
         if len(self.operands) > 1:
             return self._evaluate_several([operands[name] for name in self.operands])
         if not self.operands:
-            constants = self._select(pl.DataFrame({"": [None]}))
+            constants = self._select([pl.Series("", [None])])
             return {output.name: column(output).take(np.zeros(rows, np.int32)) for output in constants}
         operand = operands[self.operands[0]]
         if self.operands == (RANDOM,):  # each row has a value of its own
-            outputs = self._select(pl.DataFrame({RANDOM: pl.Series(operand.values)}))
+            outputs = self._select([pl.Series(RANDOM, operand.values)])
             return {output.name: truth(output) or column(output) for output in outputs}
         if operand.table is None:
             of_values = self._evaluate_values(operand.values)
@@ -69,7 +69,7 @@ class Query:
     def _evaluate_values(self, values: pa.Array) -> dict[str, Distinct]:
         # The last value is missing; index -1 selects it.
         series = pl.Series(self.operands[0], values).extend_constant(None, 1)
-        return {output.name: column(output) for output in self._select(series.to_frame())}
+        return {output.name: column(output) for output in self._select([series])}
 
     def _evaluate_several(self, operands: list[Distinct]) -> dict[str, Distinct]:
         """For each combination of values that occurs, if these are few, else row by row."""
@@ -89,11 +89,11 @@ class Query:
         return evaluated
 
     def _evaluate_rows(self, operands: list[Distinct]) -> dict[str, Distinct]:
-        series = [operand.decoded() for operand in operands]
-        outputs = self._select(pl.DataFrame(dict(zip(self.operands, series, strict=True))))
-        return {output.name: column(output) for output in outputs}
+        series = [operand.decoded().alias(name) for name, operand in zip(self.operands, operands, strict=True)]
+        return {output.name: column(output) for output in self._select(series)}
 
-    def _select(self, frame: pl.DataFrame) -> list[pl.Series]:
+    def _select(self, columns: list[pl.Series]) -> list[pl.Series]:
+        frame = pl.DataFrame([finite(column) for column in columns])
         lazy = frame.lazy()
         for derived in self.derived:
             lazy = lazy.with_columns(derived)
@@ -104,6 +104,13 @@ class Query:
             .collect(engine="in-memory" if len(frame) < MOST_COMBINATIONS else "auto")
             .get_columns()
         )
+
+
+def finite(series: pl.Series) -> pl.Series:
+    """The same values; what is no finite number is missing, as in what expressions compute."""
+    if series.dtype != pl.Float64 or (known := series.is_finite()).all():
+        return series
+    return series.set(~known, None)
 
 
 def column(series: pl.Series) -> Distinct:

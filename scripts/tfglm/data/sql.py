@@ -1,25 +1,29 @@
-"""SQL expressions over the columns of one row: refuse unsafe expressions, and keep numbers exact.
+"""SQL expressions over the columns of one row: refuse unsafe expressions, and give the values of SQL.
 
-polars translates SQL to its own expressions. This module checks the nodes of these expressions, never the words of the
-text. Two things differ from polars:
+polars translates SQL to its own expressions. This module checks the nodes of these expressions, and the words of the text
+only where the nodes do not show them. Four things differ from polars:
 
 - A number written with decimals is a float64 (polars uses decimals of a fixed number of digits, so that 7 / 60.0 is
   0.116667).
 - Whole numbers are int64, and an overflow is an error (polars has whole numbers of 8 bits, which overflow silently:
   `EXTRACT(MONTH FROM date) * 100`).
+- What is no finite number is missing: 0 / 0, 1 / 0, SQRT(-1), LN(0). In polars NaN is larger than all numbers.
+- AND and OR join truths (polars joins the bits of numbers). STRPOS, RIGHT and SPLIT_PART are those of SQL (`AS_IN_SQL`).
 
-Other libraries were tried on the cases of the tests. DuckDB accepts 24 of the 29 expressions that this module refuses, and
-refuses 4 of the 60 calls. sqlglot parses 28 of the 29, and does not know the types of polars. Both would need these checks.
+`tests/unit/test_sql.py` compares the values with DuckDB's. Other libraries were tried on the cases of the tests. DuckDB
+accepts 24 of the 29 expressions that this module refuses, and refuses 4 of the 60 calls. sqlglot parses 28 of the 29, and
+does not know the types of polars. Both would need these checks.
 """
 
 import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import lru_cache
+from typing import Any
 
 import polars as pl
 
@@ -66,12 +70,29 @@ FAMILIES = {
     "Trigonometry": {"ArcCos", "ArcSin", "ArcTan", "Cos", "Cot", "Degrees", "Radians", "Sin", "Tan"},
 }
 
-TOKENS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\w+\s*\(?|.""", re.DOTALL)
-CLOCKS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "now("}
-"""Functions that polars replaces by their value immediately, so that its expression does not show them."""
+TOKENS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\s+|\w+|.""", re.DOTALL)
+WORDS = {
+    r"\b(current_date|current_time|current_timestamp|localtime|localtimestamp|now(?= ?\())\b": (
+        "depends on the time of the run ({}), so no two runs would agree",
+        "write the date itself, as in DATE('2008-06-01', '%Y-%m-%d')",
+    ),
+    r"\b(is (?:not )?(?:true|false))\b": (
+        "has {}, which would be missing for a missing value",
+        "write COALESCE(..., FALSE)",
+    ),
+    r"\b(xor|bit_and|bit_or)\b|(&)|(?<!\|)(\|)(?!\|)": (
+        "has {}, and bits are not joined here",
+        "write (...) <> (...) for one of two conditions, and flags // 4 % 2 = 1 for the third bit of a number",
+    ),
+}
+"""Words that polars replaces by their value, or takes otherwise than SQL, so that its expression does not show them; with
+the reason to refuse them and the remedy."""
 
 EXACT = {"Plus": "Plus", "Minus": "Minus", "Multiply": "Multiply", "Mul": "Multiply"}
 """Operations on whole numbers that can leave int64, and what polars calls them in a BinaryExpr."""
+
+HANDING_ON = {"Abs", "Ceil", "Floor", "Log", "Round", "Sqrt", "ToFloat"}
+"""Functions that are no finite number if their first operand is none."""
 
 
 def expression(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Expr:
@@ -93,12 +114,12 @@ def _expression(sql: str, where: str, columns: tuple[tuple[str, pl.DataType], ..
         hint = f"; text stands in single quotes: '{absent}'" if is_text else nearest(absent, known)
         raise UserError(f"{where}: no column `{absent}` in `{sql}`{hint}\n  there are: {', '.join(known)}")
     try:
-        tree = json.loads(parsed_sql.meta.serialize(format="json"))
+        tree = tree_of(parsed_sql)
         check(tree, f"{where}: `{sql}`")
-        check_clock(sql, where)
+        check_words(sql, where)
         frame = pl.DataFrame(schema=known)
         with silenced():
-            exact = exact_tree(tree, frame)
+            exact = finite(exact_tree(as_in_sql(tree), frame), frame)
             evaluated = parsed_sql if exact == tree else read_tree(exact)
             frame.lazy().select(evaluated.alias("value")).collect()
     except RecursionError as error:
@@ -160,6 +181,11 @@ def check(tree: dict | str, subject: str) -> None:
             "  write numbers without _, and join conditions by AND or OR"
         )
     for node, content in nodes_of(tree):
+        if node == "BinaryExpr" and "Validity" in content["op"] and joins(content["right"]):
+            raise UserError(
+                f"{subject} takes what follows AND or OR as part of the comparison IS DISTINCT FROM\n"
+                "  put the comparison in parentheses: (a IS DISTINCT FROM b) AND ..."
+            )
         if node == "Function":
             family, name = function_of(content["function"])
             allowed = name in FAMILIES.get(family, FUNCTIONS)
@@ -172,6 +198,11 @@ def check(tree: dict | str, subject: str) -> None:
                 f"{subject} is not a value computed from one row ({name}): aggregates, windows, subqueries and "
                 "arrays are not allowed; use the columns of the row only"
             )
+
+
+def joins(tree: dict) -> bool:
+    """Whether an expression is a condition made by AND or OR."""
+    return tree.get("BinaryExpr", {}).get("op") in ("And", "Or")
 
 
 def nodes_of(tree: dict | str) -> Iterator[tuple[str, dict]]:
@@ -203,20 +234,21 @@ def function_of(function: str | dict) -> tuple[str, str]:
     return family, name if isinstance(name, str) else next(iter(name))
 
 
-def check_clock(sql: str, where: str) -> None:
-    """Raise UserError for a function that returns the current time."""
-    for token in TOKENS.findall(sql):
-        word = "".join(token.split()).lower()
-        if word in CLOCKS or word.removesuffix("(") in CLOCKS:
-            raise UserError(
-                f"{where}: `{sql}` depends on the time of the run ({word.removesuffix('(').upper()}), so no two runs "
-                "would agree\n"
-                "  write the date itself, as in DATE('2008-06-01', '%Y-%m-%d')"
-            )
+def check_words(sql: str, where: str) -> None:
+    """Raise UserError for WORDS."""
+    # Texts, quoted names and comments have no words.
+    tokens = (token if token[0].isalnum() or token in "&|(_" else " " for token in TOKENS.findall(sql))
+    text = re.sub(" +", " ", "".join(tokens)).lower()
+    for words, (reason, remedy) in WORDS.items():
+        if found := re.search(words, text):
+            raise UserError(f"{where}: `{sql}` {reason.format(found[found.lastindex or 0].upper())}\n  {remedy}")
 
 
 def exact_tree(tree: dict, frame: pl.DataFrame) -> dict:
-    """The expression with float64 for decimals and int64 for whole numbers; `frame` has the columns, and no row."""
+    """The expression with the values of SQL, as the head of this module says; `frame` has the columns, and no row.
+
+    A value that is no finite number may stand for a missing one in what it returns.
+    """
     kind, content = next(iter(tree.items()))
     if kind == "Literal":
         scalar = content.get("Scalar")
@@ -225,23 +257,98 @@ def exact_tree(tree: dict, frame: pl.DataFrame) -> dict:
             return {"Literal": {"Scalar": {"Float64": float(Decimal(digits).scaleb(-scale))}}}
         return tree
     children = {key: exact_tree(child, frame) for key, child in children_of(kind, content)}
-    if kind == "Function":
-        content = content | {"input": list(children.values())}
-        if content["function"] == {"Pow": "Generic"}:
-            content["input"] = [cast(operand, "Float64") for operand in content["input"]]
-    elif children:
-        content = content | children
+    handed_on = handing_on(kind, content)
+    children = {key: child if key in handed_on else finite(child, frame) for key, child in children.items()}
+    if kind == "Function" and content["function"] == {"Pow": "Generic"}:
+        children = {key: cast(child, "Float64") for key, child in children.items()}
+    content = with_operands(kind, content, children)
     tree = {kind: content}
+    if kind == "BinaryExpr" and content["op"] in ("And", "Or"):
+        truths = {
+            side: cast(operand, "Boolean")
+            for side, operand in children.items()
+            if not joins(operand) and type_of(operand, frame).is_numeric()
+        }
+        return {kind: content | truths}
     if kind == "BinaryExpr" and content["op"] in EXACT:
         return exact_operation(tree, content["op"], content["left"], content["right"], frame)
     if kind == "Function" and function_of(content["function"]) == ("Sql", "Binary"):
-        operation = content["function"]["Sql"]["Binary"]
+        operation, (left, right) = content["function"]["Sql"]["Binary"], content["input"]
         if operation in EXACT:
-            left, right = content["input"]
             return exact_operation(tree, operation, left, right, frame)
+        if operation == "IntDiv" and any(type_of(operand, frame).is_float() for operand in (left, right)):
+            divided = {"Function": content | {"function": {"Sql": {"Binary": "Div"}}}}
+            return cast(finite(divided, frame), "Int64")
     if kind in ("Function", "Cast"):
         return widened(tree, type_of(tree, frame))
     return tree
+
+
+def as_in_sql(tree: dict) -> dict:
+    """An expression as polars translates it, with what SQL understands by some functions."""
+    kind, content = next(iter(tree.items()))
+    tree = {kind: with_operands(kind, content, {key: as_in_sql(child) for key, child in children_of(kind, content)})}
+    match tree.get("Function"):
+        # STRPOS and POSITION: of a text, not of a pattern; in characters, not in bytes; missing if an operand is.
+        case {"function": "FillNull", "input": [{"BinaryExpr": {"left": {"Function": {"input": operands}}}}, _]}:
+            text, sought = map(read_tree, operands)
+            before = pl.when(sought == "").then(0).otherwise(text.str.split(sought).list.first().str.len_chars())
+            there = text.str.contains(sought, literal=True)
+            return tree_of(pl.when(there).then(before.cast(pl.Int64) + 1).otherwise(there.cast(pl.Int64)))
+        # SPLIT_PART: missing if the separator is.
+        case {"function": "FillNull", "input": [{"Function": {"input": [{"Function": split}, _]}}, _]}:
+            return tree_of(pl.when(read_tree(split["input"][1]).is_not_null()).then(read_tree(tree)))
+        # LEFT, RIGHT and SUBSTR: a place before the text is not counted from its end; missing if an operand is.
+        case {"function": {"StringExpr": "Slice"}, "input": [text, *places]} if not all(
+            "Literal" in it for it in places
+        ):
+            start, length = map(read_tree, places)
+            part = read_tree(text).str.slice(
+                start.clip(lower_bound=0), (length + start.clip(upper_bound=0)).clip(lower_bound=0)
+            )
+            return tree_of(pl.when(read_tree(it).is_not_null() for it in places if "Literal" not in it).then(part))
+    return tree
+
+
+def with_operands(kind: str, content: Any, operands: dict) -> Any:
+    """A node with other operands, by the keys that `children_of` has."""
+    if not operands:
+        return content
+    return content | ({"input": list(operands.values())} if kind == "Function" else operands)
+
+
+def handing_on(kind: str, content: dict) -> Collection[str | int]:
+    """The operands for which a node is no finite number if they are none."""
+    if kind == "Ternary":
+        return ("truthy", "falsy")
+    if kind == "BinaryExpr" and content["op"] in EXACT:
+        return ("left", "right")
+    hands_on = kind == "Function" and (
+        content["function"] == {"Sql": {"Binary": "Div"}} or function_of(content["function"])[1] in HANDING_ON
+    )
+    return (0,) if hands_on else ()
+
+
+def finite(tree: dict, frame: pl.DataFrame) -> dict:
+    """The same values; what is no finite number is missing."""
+    if not may_be_infinite(tree) or not type_of(tree, frame).is_float():
+        return tree
+    # As a field of a struct, so that the expression occurs once.
+    number = pl.field("expression")
+    of_struct = pl.struct(read_tree(tree).alias("expression"))
+    return tree_of(of_struct.struct.with_fields(pl.when(number.is_finite()).then(number)).struct.field("expression"))
+
+
+def may_be_infinite(tree: dict) -> bool:
+    """Whether an expression, if it gives numbers, may give others than finite ones. Columns have none."""
+    kind, content = next(iter(tree.items()))
+    if kind == "Ternary":
+        return may_be_infinite(content["truthy"]) or may_be_infinite(content["falsy"])
+    if kind == "BinaryExpr":
+        return content["op"] in EXACT
+    if kind == "Function":
+        return function_of(content["function"])[1] not in ("Coalesce", "MaxHorizontal", "MinHorizontal", "StructExpr")
+    return kind not in ("Column", "Literal")
 
 
 def exact_operation(tree: dict, operation: str, left: dict, right: dict, frame: pl.DataFrame) -> dict:
@@ -295,3 +402,8 @@ def column_of(value: pl.Expr, where: str, known: Mapping[str, pl.DataType]) -> t
 def read_tree(tree: dict) -> pl.Expr:
     """The expression that polars wrote as JSON."""
     return pl.Expr.deserialize(io.StringIO(json.dumps(tree)), format="json")
+
+
+def tree_of(value: pl.Expr) -> dict:
+    """The expression as polars writes it as JSON."""
+    return json.loads(value.meta.serialize(format="json"))
