@@ -179,7 +179,7 @@ def test_metrics_are_those_of_scikit_learn_with_weights_and_by_group(file, frame
 def test_a_class_that_nothing_is_taken_for_has_no_precision():
     tally = classes.ClassTally(["a", "b", "c"])
     eta = np.array([[2.0, 1.0, 0.0], [2.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
-    tally.add({"eta": eta, "response": np.array([0.0, 1.0, 1.0]), "weight": np.ones(3)})
+    tally.add({"eta": eta, "response": np.array([0.0, 1.0, 1.0]), "weight": np.ones(3), "frequency": np.ones(3)})
     assert tally.tables()["confusion"] == [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
     last = tally.tables()["classes"][2]
     assert last == {"class": "c", "support": 0, "predicted": 0, "precision": None, "recall": None, "f1": None}

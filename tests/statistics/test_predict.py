@@ -43,6 +43,7 @@ def scored(eta, y, weight=None, parts=3):
         "eta": eta,
         "response": y,
         "weight": weight,
+        "frequency": np.ones(len(y)),
         "flag": np.zeros(len(y), int),
         "outside": np.zeros(len(y), bool),
     }

@@ -17,7 +17,7 @@ from tfglm.design.design import Design
 from tfglm.engine.rows import SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.results import metrics, predict
+from tfglm.results import metrics, predict, unseen
 from tfglm.solvers.fitted import Fitted
 
 
@@ -46,6 +46,44 @@ def test_no_rows_to_evaluate_on_are_said_to_be_none(fitted, tmp_path):
     assert report == {"model": "m", **dict.fromkeys(counts, 0)}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["binomial", "gaussian", "poisson", "multinomial"])
+def test_a_frequency_counts_as_often_as_repeated_rows(family, tmp_path):
+    random = np.random.default_rng(8)
+    frame = pd.DataFrame({"g": random.choice(["a", "b", "c"], 600), "x": np.round(random.normal(size=600), 1)})
+    frame["y"] = random.choice(["p", "q", "r"], 600) if family == "multinomial" else random.integers(0, 2, 600)
+    frame["times"], frame["held"] = random.integers(0, 5, 600), np.arange(600) % 3 == 0
+    frame.loc[30:90:3, "g"], frame.loc[0:600:45, "x"] = "new", 9.0
+    reports = []
+    for rows in (frame, frame.loc[frame.index.repeat(frame["times"])].assign(times=1)):
+        split = {"train": "NOT held", "evaluate": "held"}
+        file = ingest_frame(rows.astype({"held": int}), tmp_path / str(len(rows)), split=split)
+        settings = {"frequency": "times"} if rows is frame else {}
+        design, model, _ = fit_files([file], "y ~ g + bs(x, 4)", family, **settings)
+        levels = unseen.levels(design, [file], "evaluate")
+        report = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5, ["g"])
+        reports.append(report | {"levels": levels})
+    once, often = reports
+    held = frame[frame["held"]]
+    assert once["rows"] == held.loc[held["g"] != "new", "times"].sum()
+    assert once["rows_with_unseen_level"] == held.loc[held["g"] == "new", "times"].sum() == once["levels"]["g"]["rows"]
+    assert {each["level"]: each["rows"] for each in once["by"]["g"]} == (
+        held[held["g"] != "new"].groupby("g")["times"].sum().to_dict()
+    )
+    assert_alike(once, often)
+
+
+def assert_alike(one: object, other: object) -> None:
+    """The same report, numbers up to rounding."""
+    assert type(one) is type(other)
+    if isinstance(one, dict | list):
+        assert len(one) == len(other) and (isinstance(one, list) or one.keys() == other.keys())
+        for key in one if isinstance(one, dict) else range(len(one)):
+            assert_alike(one[key], other[key])
+    else:
+        assert one == (other if isinstance(one, str | None) else pytest.approx(other, rel=1e-6, abs=1e-9))
+
+
 def test_groups_of_rows_without_predictions_have_no_metrics(fitted, tmp_path):
     design, model = fitted
     file = ingest_frame(
@@ -62,14 +100,15 @@ def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
         "response": np.zeros(3),
         "flag": np.array([0, 0, SEPARATED_LEVEL]),
         "weight": np.ones(3),
+        "frequency": np.ones(3),
         "outside": np.zeros(3, bool),
     }
     report = metrics.evaluate(design, [predict.Scored(None, None, rows)], 0.5)
     assert (report["auc"], report["average_precision"], report["precision"], report["recall"]) == (None,) * 4
     assert (report["accuracy"], report["true_negative"]) == (1.0, 2)
     new = predict.Scored(None, None, rows | {"flag": np.full(3, UNSEEN_LEVEL)})
-    unseen = metrics.evaluate(design, [new], 0.5)
-    assert unseen["rows"] == 0 and unseen["rows_with_unseen_level"] == 3
+    of_new = metrics.evaluate(design, [new], 0.5)
+    assert of_new["rows"] == 0 and of_new["rows_with_unseen_level"] == 3
 
 
 # Levels that training has not seen --------------------------------------------------------------------------------------

@@ -380,7 +380,7 @@ class Passes:
                 "response": evaluated.rows.y,
                 "flag": evaluated.flag,
                 "weight": evaluated.rows.weight,
-                "frequency": evaluated.rows.frequency,
+                "frequency": np.broadcast_to(evaluated.rows.repeats, evaluated.rows.flag.shape),
                 "outside": evaluated.rows.outside,
             }
             for evaluated in self.evaluated(coefficients, call)

@@ -64,7 +64,7 @@ def count(
             of_classes += np.bincount(y.astype(int), weight, len(of_classes))
         lines[number] = len(weight)
         sums += [
-            unit.frequency[unit.flag >= 0].sum(),
+            unit.frequency[unit.rows.numbers[:, WEIGHT] > 0].sum(),
             unit.frequency[unit.flag == SEPARATED_LEVEL].sum(),
             weight.sum(),
             weight @ y,

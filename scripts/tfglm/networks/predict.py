@@ -14,15 +14,15 @@ from tfglm.results.predict import Scored
 
 
 def score(units: Units, network: keras.Model) -> Iterator[Scored]:
-    """The rows of each shard in order: `eta`, `response`, `flag`, `weight` and `outside`, each [rows]."""
+    """The rows of each shard in order: `eta`, `response`, `flag`, `weight`, `frequency` and `outside`, each [rows]."""
     forward, origin = _forward(network), units.design.origin
     for file, shard, numbers in units.shards:
         parts: list[dict[str, np.ndarray]] = []
         for number in numbers:
-            rows, flag, outside, _ = units.read(number)
+            rows, flag, outside, frequency = units.read(number)
             eta, others = forward(rows.groups, rows.numbers).numpy().astype(float), rows.numbers.astype(float)
             of_rows = {"response": others[:, RESPONSE] + origin, "weight": others[:, WEIGHT]}
-            parts.append({"eta": eta + origin, "flag": flag, "outside": outside, **of_rows})
+            parts.append({"eta": eta + origin, "flag": flag, "outside": outside, "frequency": frequency, **of_rows})
         yield Scored(file, shard, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 

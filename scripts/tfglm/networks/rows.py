@@ -102,7 +102,7 @@ class Units:
             numbers[~kept] = 0.0
         groups = np.zeros((len(flag), width_of_groups(design)), np.int32)
         groups[:, : len(design.groupings)] = rows.groups[: len(design.groupings)].T
-        return Unit(NetworkRows(groups, numbers), flag, rows.outside, rows.frequency)
+        return Unit(NetworkRows(groups, numbers), flag, rows.outside, np.broadcast_to(rows.repeats, flag.shape))
 
     def train(self, number: int) -> NetworkRows:
         """The rows of a unit that take part."""

@@ -82,14 +82,14 @@ class ClassTally:
     """The sums that determine the metrics of some rows; `confusion` [true classes, predicted classes] has sums of weights."""
 
     def __init__(self, classes: Sequence[str], family: Family = FAMILY) -> None:
-        self.classes, self.rows, self._family = classes, 0, family
+        self.classes, self.rows, self._family = classes, 0.0, family
         self.confusion = np.zeros((len(classes), len(classes)))
         self.log_loss = self.ranked = 0.0
 
     def add(self, rows: Mapping[str, np.ndarray]) -> None:
         """Rows with `eta` [rows, classes], `response`, the number of the class, and `weight`."""
         eta, response, weight = rows["eta"].reshape(-1, len(self.classes)), rows["response"], rows["weight"]
-        self.rows += len(response)
+        self.rows += rows["frequency"].sum()
         self.log_loss += float(weight @ self._family.loss(eta, response))
         if not self._family.is_ordered:
             np.add.at(self.confusion, (response.astype(int), eta.argmax(axis=1)), weight)

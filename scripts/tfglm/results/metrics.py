@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT
 from tfglm.families import Family
 from tfglm.results.classes import ClassTally
 from tfglm.results.histogram import BINS, DIGITS, digits_of, edges
-from tfglm.results.measures import MEASURES
+from tfglm.results.measures import MEASURES, whole
 from tfglm.results.predict import Scored, level_labels
 from tfglm.results.tally import Residuals, Tally
 
@@ -97,7 +98,11 @@ def summed(
             for level, rows in grouped(shard, column):
                 tally = groups[column].get(level) or groups[column].setdefault(level, of_group())
                 tally.add({name: values[rows] for name, values in used.items()})
-    report = {"model": design.model, "rows": all_rows.rows, **{name: counts[name] for name in COUNTED}}
+    report: dict[str, Any] = {
+        "model": design.model,
+        "rows": whole(all_rows.rows),
+        **{name: counts[name] for name in COUNTED},
+    }
     if design.distribution.positive_predictor:
         report["rows_out_of_range_of_link"] = counts["rows_out_of_range_of_link"]
     if all_rows.rows:
@@ -105,7 +110,7 @@ def summed(
     if by:
         report["by"] = {
             column: [
-                {"level": level, "rows": levels[level].rows, **levels[level].metrics(brief=True)}
+                {"level": level, "rows": whole(levels[level].rows), **levels[level].metrics(brief=True)}
                 for level in in_order(design, column, levels)
             ]
             for column, levels in groups.items()
@@ -129,18 +134,14 @@ COUNTED = (
 )
 
 
-def count(rows: Mapping[str, np.ndarray]) -> dict[str, int]:
+def count(rows: Mapping[str, np.ndarray]) -> dict[str, int | float]:
     """Return the numbers of rows without a prediction, by reason, and of rows predicted at the end of the range of a
     spline."""
-    of_flag = (
-        rows["flag"] == UNSEEN_LEVEL,
-        rows["flag"] == SEPARATED_LEVEL,
-        rows["flag"] == WITHOUT_ESTIMATE,
-        rows["flag"] == NOT_FINITE,
-        rows["outside"],
-    )
-    counts = {name: int(np.count_nonzero(flags)) for name, flags in zip(COUNTED, of_flag, strict=True)}
-    return counts | {"rows_out_of_range_of_link": int(np.count_nonzero(rows["flag"] == WITHOUT_MEAN))}
+    reasons = UNSEEN_LEVEL, SEPARATED_LEVEL, WITHOUT_ESTIMATE, NOT_FINITE, WITHOUT_MEAN
+    unseen, separated, without_estimate, not_finite, out_of_range = (rows["flag"] == reason for reason in reasons)
+    which = unseen, separated, without_estimate, not_finite, rows["outside"], out_of_range
+    names = *COUNTED, "rows_out_of_range_of_link"
+    return {name: whole(rows["frequency"][flags].sum()) for name, flags in zip(names, which, strict=True)}
 
 
 def until(rows: int, shards: Iterator[Scored]) -> Iterator[Scored]:
@@ -158,11 +159,9 @@ def has_part(scored: Scored) -> np.ndarray:
 
 
 def known(scored: Scored) -> dict[str, np.ndarray]:
-    """Linear predictor, response and weight of these rows."""
+    """Linear predictor, response, weight and frequency of these rows."""
     used = has_part(scored)
-    return {
-        name: scored.rows[key][used] for name, key in (("eta", "eta"), ("response", "response"), ("weight", "weight"))
-    }
+    return {name: scored.rows[name][used] for name in ("eta", "response", "weight", "frequency")}
 
 
 def grouped(scored: Scored, column: str) -> Iterator[tuple[str, np.ndarray]]:

@@ -59,20 +59,20 @@ class Tally:
         # Weight, response, mean, linear predictor, rows; squares of the response. The response is counted from `origin`.
         self.scores = Histogram(upper, 6, digits)
         self.origin: float | None = 0.0 if measure.of_events else None
-        self.rows = 0
+        self.rows = 0.0
         self.sums: Counter = Counter()
         self.mean, self.squares, self.weight_sum = 0.0, 0.0, 0.0
 
     def add(self, rows: Mapping[str, np.ndarray]) -> None:
-        y, eta, weight = rows["response"], rows["eta"], rows["weight"]
+        y, eta, weight, frequency = rows["response"], rows["eta"], rows["weight"], rows["frequency"]
         if not len(y):
             return
         mean = self.measure.mean(eta)
-        self.rows += len(y)
+        self.rows += frequency.sum()
         if self.origin is None:
             self.origin = float(np.average(y, weights=weight))
         moved = y - self.origin
-        self.scores.add(eta, [weight, weight * moved, weight * mean, weight * eta, np.ones(len(y)), weight * moved**2])
+        self.scores.add(eta, [weight, weight * moved, weight * mean, weight * eta, frequency, weight * moved**2])
         self.sums.update(self.measure.sums(y, eta, mean, weight, self.threshold))
         # Chan, Golub & LeVeque 1983: the sum of squares about the mean, of parts.
         total, mean_y = weight.sum(), float(np.average(y, weights=weight))

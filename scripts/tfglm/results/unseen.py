@@ -1,19 +1,22 @@
 """Levels that no training row has: which they are, and what stands for them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
+import numpy as np
 import polars as pl
 
 from tfglm.data.dictionary import VALUE_TYPES, used_levels, written
 from tfglm.data.kinds import ABSENT
 from tfglm.data.shards import IngestedFile
+from tfglm.data.training_rows import decoded, usable
 from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
 from tfglm.engine.rows import UNSEEN_LEVEL
 from tfglm.errors import UserError, counted
 from tfglm.results.estimates import choose_references
+from tfglm.results.measures import whole
 from tfglm.solvers.fitted import Fitted
 
 SHOWN = 20
@@ -92,12 +95,24 @@ def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[st
             if is_unseen.any():
                 part = used_levels([file], design.required, term.column).filter(pl.col("split") == split)
                 part = part.filter(pl.Series(is_unseen[part["code"].to_numpy()]))
+                if design.frequency:
+                    times = repeated(file, split, file.codes(term.column).name, design.frequency, design.required)
+                    part = part.with_columns(rows=pl.Series(times[part["code"].to_numpy()]))
                 values = written(part[file.codes(term.column).kind].cast(VALUE_TYPES[term.column_kind]))
                 for level, count in zip(values, part["rows"], strict=True):
                     rows[ABSENT if level is None else level] += count
         if rows:
-            unseen[term.name] = {"rows": rows.total(), "level_count": len(rows), "levels": sorted(rows)[:SHOWN]}
+            unseen[term.name] = {"rows": whole(rows.total()), "level_count": len(rows), "levels": sorted(rows)[:SHOWN]}
     return unseen
+
+
+def repeated(file: IngestedFile, split: str, column: str, frequency: str, required: Collection[str]) -> np.ndarray:
+    """The sum of the column `frequency` over the rows of a split with each code of a column, [codes]."""
+    times = np.zeros(1 + len(file.values(column)))
+    for shard in (shard for shard in file.manifest.shards if shard.split == split):
+        good = usable(file, shard, required)
+        times += np.bincount(file.stored(shard, column)[good], decoded(file, shard, frequency)[good], len(times))
+    return times
 
 
 def refuse(where: str, unseen: Mapping[str, dict]) -> None:
