@@ -422,7 +422,7 @@ def function(named: Any, inputs: Sequence[Tree], columns: Mapping[str, Value]) -
             text = cast(first, TEXT)
             return text._replace(tensor=tf.strings.strip(text.tensor))
         case "StringExpr", "StartsWith" | "EndsWith":
-            affix = next(iter(inputs[1].values())).get("Scalar", {}).get("String")
+            affix = inputs[1].get("Literal", {}).get("Scalar", {}).get("String")
             if affix is None:
                 raise Refused(f"`{name}` of a column")
             text, literal_affix = cast(first, TEXT), re.escape(affix)

@@ -1,10 +1,13 @@
 """The columns of a file in an exported model: TensorFlow computes what polars computes of them."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 import tensorflow as tf
 
+import sql_cases
 from tfglm.config import Layout
 from tfglm.data import sql
 from tfglm.errors import UserError
@@ -129,6 +132,34 @@ def test_tensorflow_computes_what_polars_does(frame, expression):
         assert [text.decode() for text in actual.tolist()] == expected.cast(pl.String).fill_null("").to_list()
     else:
         np.testing.assert_allclose(actual, expected.cast(pl.Float64).fill_null(float("nan")), rtol=1e-14, atol=0)
+
+
+@pytest.fixture(scope="module")
+def duckdb() -> sql_cases.DuckDB:
+    return sql_cases.DuckDB()
+
+
+@pytest.mark.slow
+def test_values_are_those_of_duckdb_and_what_is_no_finite_number_is_missing(duckdb):
+    of_rows, pairs = sql_cases.frame(), sql_cases.Pairs(4)
+    cases = {sql: other for sql, other in sql_cases.PAIRS.items() if not re.search(r"\b[std]\b", sql)} | dict(
+        getattr(pairs, what)(3) for what in ("number", "truth") for _ in range(20)
+    )
+    # A text that is empty is missing in a model that was exported.
+    rows = ((of_rows["s"] != "") & (of_rows["t"] != "")).fill_null(True)
+    layout, compared = Layout.model_validate({"columns": sql_cases.COLUMNS}), 0
+    for expression, of_duckdb in cases.items():
+        expected = [value for value, kept in zip(duckdb.values(of_duckdb), rows, strict=True) if kept]
+        if not any(isinstance(value, bool | int | float) for value in expected):
+            continue
+        try:
+            raw = RawColumns(layout, {"made": expression}, {"made": "number", "a": "number"}, "models.m.export")
+        except UserError:  # what cannot be computed
+            continue
+        actual = raw.columns(raw_of(of_rows.filter(rows), raw.kinds))["made"].numpy().tolist()
+        sql_cases.assert_alike([None if np.isnan(number) else number for number in actual], expected)
+        compared += 1
+    assert compared > 100
 
 
 def test_texts_for_missing_values_and_formats_are_those_of_the_layout():

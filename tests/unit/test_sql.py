@@ -10,10 +10,13 @@ import polars as pl
 import pytest
 
 import merge_dictionary
+import sql_cases
 from pools import design_of, ingest_frame
 from tfglm import digests
-from tfglm.config import LevelsConfig
+from tfglm.config import Layout, LevelsConfig, SelectionConfig
 from tfglm.data.dictionary import merge
+from tfglm.data.distinct import Distinct
+from tfglm.data.selection import selection
 from tfglm.data.sql import column_of, expression
 from tfglm.errors import UserError
 from tfglm.report import row_account
@@ -103,6 +106,13 @@ REFUSED = {
     "date - DATE('2006-01-01')": "gives neither a number nor a text nor a date",
     "date > '2006-01-01'": "cannot be evaluated: cannot compare",
     "delya > 1": "no column `delya` in `delya > 1`; did you mean `delay`?",
+    "(delay > 1) IS TRUE": "has IS TRUE, which would be missing for a missing value",
+    "delay > 1 IS NOT /* so */ FALSE": "has IS NOT FALSE, which would be missing",
+    "delay > 1 XOR distance > 1": "has XOR, and bits are not joined here",
+    "delay & 4 > 0": "has &, and bits are not joined here",
+    "delay | 4": "has |, and bits are not joined here",
+    "BIT_AND(delay, 4)": "has BIT_AND, and bits are not joined here",
+    "carrier IS DISTINCT FROM 'UA' AND delay > 1": "takes what follows AND or OR as part of the comparison",
     "+".join(["delay"] * 200): "is nested too deeply",
     " OR ".join(f"delay = {number}" for number in range(900)): "an expression of 1",
 }
@@ -113,6 +123,51 @@ def test_what_is_no_function_of_the_row_is_refused_with_its_place(sql):
     with pytest.raises(UserError) as error:
         evaluated(sql)
     assert str(error.value).startswith("data.derive.x: ") and REFUSED[sql] in str(error.value)
+
+
+@pytest.fixture(scope="module")
+def duckdb() -> sql_cases.DuckDB:
+    return sql_cases.DuckDB()
+
+
+@pytest.fixture(scope="module")
+def operands() -> dict[str, Distinct]:
+    oldest = pl.CompatLevel.oldest()
+    return {column.name: Distinct.of(column.to_arrow(compat_level=oldest)) for column in sql_cases.frame()}
+
+
+def selected(operands: dict[str, Distinct], **settings):
+    """The derived column `v`, which rows are kept, and which train."""
+    settings = SelectionConfig.model_validate({"columns": ["a"], "split": {"train": "TRUE"}} | settings)
+    chosen = selection(Layout.model_validate({"columns": sql_cases.COLUMNS}), settings)
+    computed, reason, split = chosen.select(operands, sql_cases.ROWS)
+    values = computed["v"].decoded().to_list() if "v" in computed else None
+    return values, reason == len(chosen.reasons), split == 0
+
+
+def assert_as_in_duckdb(sql: str, expected: list, operands: dict[str, Distinct]) -> None:
+    """In derive, and a condition in where and split, which a missing value does not meet."""
+    values, _, _ = selected(operands, derive={"v": sql}, columns=["v"])
+    sql_cases.assert_alike(values, expected)
+    if {True, False} & {value for value in expected if isinstance(value, bool)}:
+        met = [value is True for value in expected]
+        _, kept, _ = selected(operands, where={"condition": sql})
+        _, _, trains = selected(operands, split={"train": sql, "evaluate": "TRUE"})
+        assert kept.tolist() == met and trains.tolist() == met
+
+
+@pytest.mark.parametrize("sql", sql_cases.PAIRS)
+def test_values_are_those_of_duckdb_and_what_is_no_finite_number_is_missing(sql, duckdb, operands):
+    assert_as_in_duckdb(sql, duckdb.values(sql_cases.PAIRS[sql]), operands)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["number", "truth", "text"])
+def test_nested_expressions_at_random_have_the_values_of_duckdb(what, duckdb, operands):
+    pairs = sql_cases.Pairs(3)
+    for number in range(40):
+        sql, of_duckdb = getattr(pairs, what)(2 + number % 2)
+        assert_as_in_duckdb(sql, duckdb.values(of_duckdb), operands)
 
 
 @pytest.mark.processes
