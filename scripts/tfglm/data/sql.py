@@ -299,14 +299,12 @@ def as_in_sql(tree: dict) -> dict:
         case {"function": "FillNull", "input": [{"Function": {"input": [{"Function": split}, _]}}, _]}:
             return tree_of(pl.when(read_tree(split["input"][1]).is_not_null()).then(read_tree(tree)))
         # LEFT, RIGHT and SUBSTR: a place before the text is not counted from its end; missing if an operand is.
-        case {"function": {"StringExpr": "Slice"}, "input": [text, *places]} if not all(
-            "Literal" in it for it in places
-        ):
-            start, length = map(read_tree, places)
-            part = read_tree(text).str.slice(
-                start.clip(lower_bound=0), (length + start.clip(upper_bound=0)).clip(lower_bound=0)
-            )
-            return tree_of(pl.when(read_tree(it).is_not_null() for it in places if "Literal" not in it).then(part))
+        case {"function": {"StringExpr": "Slice"}, "input": [text, *places]}:
+            known = [read_tree(place).is_not_null() for place in places if "Literal" not in place]
+            if known:
+                start, length = map(read_tree, places)
+                kept = (length + start.clip(upper_bound=0)).clip(lower_bound=0)
+                return tree_of(pl.when(known).then(read_tree(text).str.slice(start.clip(lower_bound=0), kept)))
     return tree
 
 
