@@ -331,7 +331,10 @@ class _DesignBuilder:
         learnt, center, variance = self.learnt(factor, column, where)
         # Functions learnt from a sample have inexact moments, and penalties depend on these.
         sampled = bool(factor.calls) and self.counted(column) is None
-        if self.multiplicities or (sampled and (self.settings.l1 or self.settings.l2 or self.settings.path)):
+        if factor.is_smooth:
+            # Other columns would have other penalties, and the spread of columns that no row sees is rounding error.
+            center, variance = np.zeros_like(center), np.ones_like(variance)
+        elif self.multiplicities or (sampled and (self.settings.l1 or self.settings.l2 or self.settings.path)):
             moments_of = partial(training_rows.moments, self.files, column.name, self.multiplicities)
             of_rows = moments_of(
                 self.dictionary.required, lambda values: np.stack(transforms.apply(np, learnt, values), 1)
@@ -340,9 +343,6 @@ class _DesignBuilder:
             center, variance = of_rows if np.isfinite(of_rows[0]).all() else (center, variance)
         spread = np.sqrt(variance)
         spread[spread == 0] = 1.0
-        if factor.surface or (factor.is_smooth and "by" in factor.calls[-1].options):
-            # Other columns would have other penalties.
-            center, spread = np.zeros_like(center), np.ones_like(spread)
         return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
 
     def in_the_plane(self, factor: FormulaFactor, where: str) -> Numeric:

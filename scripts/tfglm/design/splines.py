@@ -84,8 +84,8 @@ FEWEST_COEFFICIENTS = {"cr": 3, "ps": 4, "cc": 4, "tp": 3}
 
 
 SEEN_ABOVE = 1e-12
-"""The share that the training rows have in the length of a column of `s`. Below it they tell nothing of the column: the penalty
-holds its coefficient at 0, and it is left out."""
+"""The share that the training rows have in the length of a column of `s`. Below it only the penalty tells of the column, which
+keeps this length."""
 
 
 ON_A_LINE = 1e-8
@@ -368,10 +368,10 @@ def diagonalised(
     root = np.linalg.inv(np.linalg.cholesky(moments + mix * penalty))
     sizes, vectors = np.linalg.eigh(root @ penalty @ root.T)
     variances = 1.0 - mix * sizes
-    seen = variances > SEEN_ABOVE
-    vectors = root.T @ vectors[:, seen] / np.sqrt(variances[seen])
+    variances = np.where(variances > SEEN_ABOVE, variances, 1.0)
+    vectors = root.T @ vectors / np.sqrt(variances)
     lines = plain[1:].T / np.sqrt(share @ (columns @ plain[1:].T) ** 2)
-    return np.column_stack([lines, wiggly @ vectors]), [*[0.0] * lines.shape[1], *(sizes / variances)[seen].tolist()]
+    return np.column_stack([lines, wiggly @ vectors]), [*[0.0] * lines.shape[1], *(sizes / variances).tolist()]
 
 
 def check_distinct(function: str, values: np.ndarray, k: int) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 
 from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
+from tfglm.design.splines import SEEN_ABOVE
 from tfglm.design.terms import Smooth
 from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
@@ -85,7 +86,7 @@ class Penalties:
     @classmethod
     def of(cls, objective: Objective, blocks: Blocks) -> "Penalties":
         """The penalties for an information matrix. The first lambda of a term gives its coefficients as much penalty as
-        information."""
+        information. Coefficients that no row sees have no part in the limits."""
         information = np.zeros(objective.design.size)
         information[blocks.dense], information[blocks.eliminated] = np.diag(blocks.a), blocks.d
         smooths, rows, limits = [], [], []
@@ -98,7 +99,8 @@ class Penalties:
                     continue
                 smooths.append(smooth)
                 rows.append(row)
-                equal = np.log(information[row > 0] / row[row > 0])
+                seen = (row > 0) & (information > SEEN_ABOVE * information[row > 0].max())
+                equal = np.log(information[seen] / row[seen])
                 limits.append(
                     (equal.min() - np.log(FARTHEST), equal.mean(), equal.max() + np.log(FARTHEST))
                     if smooth.sp is None
