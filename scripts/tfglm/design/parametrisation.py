@@ -313,30 +313,35 @@ def holding_zero(held: np.ndarray, basis: np.ndarray) -> scipy.sparse.csr_array:
     return (identity - scipy.sparse.csr_array(basis.T) @ picks).tocsr()
 
 
-def at_reference(design: Design, references: Mapping[str, int]) -> np.ndarray:
+def at_reference(design: Design, references: Mapping[str, int], null: np.ndarray) -> np.ndarray:
     """Return for each coefficient the number of its factors at their reference level.
 
     None in a term such as `t:g` beside which no other has the number t: each level of g has a slope of its own, as in R, and no
-    coefficient of the term is 0 for a reason but aliasing.
+    coefficient of the term is 0 for a reason but aliasing. A curve has t if `null` directions [directions, p], which change no
+    prediction, say so.
     """
+    of_curves = null[np.any(null[:, design.of_smooths], axis=1)]
     counts = np.zeros(design.size, int)
     with_number = Counter((part.term.equation, part.multiplier) for part in design.parts)
     for part in design.parts:
-        if part.multiplier and with_number[part.term.equation, part.multiplier] == 1:
+        is_alone = with_number[part.term.equation, part.multiplier] == 1 and not of_curves[:, part.where].any()
+        if part.multiplier and is_alone:
             continue
         numbers = np.array([references[name] for name in part.grouping], int)
         counts[part.where] = (design.levels(part.grouping) == numbers).sum(1)
     return counts
 
 
-def references_first(design: Design, references: Mapping[str, int]) -> np.ndarray:
+def references_first(design: Design, at_references: np.ndarray) -> np.ndarray:
     """Return the order in which a table holds coefficients at zero.
 
-    Coefficients with the most factors at their reference level come first, those of later terms before those of earlier
-    terms. Within a term the last in formula order comes first, because R drops redundant columns so.
+    Coefficients with the most factors at their reference level come first (`at_references` [p]), those of later terms before
+    those of earlier terms. Within a term the last in formula order comes first, because R drops redundant columns so. Curves
+    and the intercept come last, because curves keep their straight lines.
     """
     backwards = np.arange(design.size)[::-1]
-    return backwards[np.argsort(-at_reference(design, references)[backwards], kind="stable")]
+    keys = -at_references[backwards], design.of_smooths[backwards], backwards == design.intercept
+    return backwards[np.lexsort(keys)]
 
 
 def most_frequent_first(design: Design, rows: np.ndarray) -> np.ndarray:

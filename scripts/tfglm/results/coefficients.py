@@ -72,10 +72,9 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         reference = estimated.distribution(estimated.transform, scipy.sparse.eye_array(design.size, format="csr"))
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
         tested = tests(estimated.statistic, reference, estimated.values, errors, confidence)
-        for smooth in design.smooths:
+        for name in (estimated.statistic, "p_value", "neg_log10_p"):
             # A single coefficient has the prior of its penalty, with which no test keeps its level.
-            for name in (estimated.statistic, "p_value", "neg_log10_p"):
-                tested[name][smooth.places] = np.nan
+            tested[name][design.of_smooths] = np.nan
         columns |= tested
     family = design.distribution
     # In a penalised fit a coefficient compares no two classes.

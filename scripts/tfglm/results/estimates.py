@@ -117,13 +117,14 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     zeros = references | recoded.left_out
     directions = (scale @ fitted.null_vectors.T).T
     sizes = (abs(scale) @ np.abs(fitted.null_vectors).T).T
-    held, basis = hold(directions, references_first(design, zeros), sizes)
+    at_references = at_reference(design, zeros, directions)
+    held, basis = hold(directions, references_first(design, at_references), sizes)
     transform = (holding_zero(held, basis) @ scale).tocsr()
     if design.is_ordered:
         transform = (thresholds(design) @ transform).tocsr()
     separated = fitted.status == SEPARATED
     is_held = np.isin(np.arange(design.size), held)
-    is_reference = is_held & (at_reference(design, zeros) > 0)
+    is_reference = is_held & (at_references > 0)
     aliased = (fitted.status == EMPTY) | (is_held & ~is_reference)
     # Sums of large numbers that cancel, such as an intercept far from the data, keep their digits in extended precision.
     exact = np.where(separated, 0.0, fitted.coefficients).astype(np.longdouble)

@@ -66,7 +66,9 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> SmoothTest:
     """The test of a smooth term at a level, or of random effects, by its entry of fit.json."""
     name = f"{smooth['term']}[{smooth['level']}]" if smooth["level"] else smooth["term"]
     statistic = statistic_of(estimated, smooth)
-    note = "; ".join(filter(None, [in_words(smooth), statistic.problem]))
+    beside = " and ".join(f"`{term}`" for term in smooth.get("line_shared_with", ()))
+    notes = [in_words(smooth), beside and f"depends on the reference levels of {beside}", statistic.problem]
+    note = "; ".join(filter(None, notes))
     value = float(np.mean(statistic.values)) if statistic.tail else np.nan
     df = estimated.df_residual if np.isinf(statistic.df) else statistic.df
     row = name, statistic.rank, value, statistic.scale, df, np.nan, note
@@ -94,6 +96,9 @@ def in_words(smooth: Mapping) -> str:
 
 def statistic_of(estimated: Estimates, smooth: Mapping) -> Statistic:
     """The statistic of a term, by its entry of fit.json."""
+    if others := smooth.get("inseparable_from"):
+        named = " and ".join(f"`{term}`" for term in others)
+        return Statistic(problem=f"it cannot be told apart from {named}, so it has no test")
     df = estimated.df_residual if estimated.statistic == "t" else np.inf
     weights = np.array(smooth["weights"]) if "weights" in smooth else None
     values = smooth.get("statistics", [smooth["statistic"]] if "statistic" in smooth else [])

@@ -77,6 +77,12 @@ class Blocks:
         result[self.eliminated] = dense @ self.b + self.d * eliminated
         return result
 
+    def diagonal(self, size: int) -> np.ndarray:
+        """The diagonal of the matrix, [p = size]; 0 for coefficients outside the blocks."""
+        diagonal = np.zeros(size)
+        diagonal[self.dense], diagonal[self.eliminated] = np.diag(self.a), self.d
+        return diagonal
+
     def plus(self, other: "Blocks", factor: float) -> Self:
         """The blocks plus `factor` times the blocks of another matrix over the same coefficients."""
         a, b, d = (getattr(self, name) + factor * getattr(other, name) for name in ("a", "b", "d"))

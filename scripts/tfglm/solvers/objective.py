@@ -337,9 +337,7 @@ class Objective(ABC):
         """
         if self.family.dispersion_known:
             return False
-        parts, squares = self.design.parts, np.zeros(self.design.size)
-        squares[blocks.dense], squares[blocks.eliminated] = np.diag(blocks.a), blocks.d
-        squares *= point.coefficients**2
+        parts, squares = self.design.parts, blocks.diagonal(self.design.size) * point.coefficients**2
         reach = sum(float(np.sqrt(squares[part.where].sum())) for part in parts)
         reach += self.design.origin_reach * float(np.sqrt(self.weight_sum))
         squared = 2 * point.loss if self.family.quadratic else point.pearson

@@ -128,9 +128,7 @@ class RectifierDescent(Descent):
     def __init__(self, objective: Objective, rounds: np.ndarray, least: np.ndarray):
         self.objective, self.rounds, self.least, self.is_settled = objective, rounds, least, False
         self._stand(*self._at(np.zeros(objective.design.size)))
-        ridge = np.zeros(objective.design.size)  # at 0 all weights are 1
-        ridge[self.blocks.dense], ridge[self.blocks.eliminated] = np.diag(self.blocks.a), self.blocks.d
-        self.ridge = ridge * DAMPING
+        self.ridge = self.blocks.diagonal(objective.design.size) * DAMPING  # at 0 all weights are 1
 
     def _at(self, direction: np.ndarray) -> tuple[np.ndarray, Sums, Blocks]:
         state = self.objective.workload.state(direction) | {ROUNDS: self.rounds, LEAST: self.least}

@@ -87,8 +87,7 @@ class Penalties:
     def of(cls, objective: Objective, blocks: Blocks) -> "Penalties":
         """The penalties for an information matrix. The first lambda of a term gives its coefficients as much penalty as
         information. Coefficients that no row sees have no part in the limits."""
-        information = np.zeros(objective.design.size)
-        information[blocks.dense], information[blocks.eliminated] = np.diag(blocks.a), blocks.d
+        information = blocks.diagonal(objective.design.size)
         smooths, rows, limits = [], [], []
         for smooth in objective.design.smooths:
             for number, penalty in enumerate(smooth.penalties):

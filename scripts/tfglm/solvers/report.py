@@ -1,6 +1,6 @@
 """The content of fit.json, and the warnings without which its numbers would mislead."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,6 +57,7 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
     has_errors = solution.has_covariance and solution.converged and not design.l2
     content["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
     content["nearly_aliased"] = aliases(design, near)
+    warnings += on_inseparable_terms(content.get("smooths", ()))
     warnings += [*on_crossed_clusters(content["std_errors"]), *on_effects_across_clusters(design, fitted)]
     return content | {"warnings": warnings}
 
@@ -362,6 +363,19 @@ def on_crossed_clusters(std_errors: Mapping) -> list[str]:
         f"the covariance matrix by clusters of {std_errors['column']} is not positive semidefinite: some combination of "
         f"coefficients would have {share:.2g} times its classical variance. A coefficient, contrast or term without a positive "
         f"variance has no standard error and no test; all others use this matrix (Cameron, Gelbach and Miller 2011)"
+    ]
+
+
+def on_inseparable_terms(smooths: Sequence[Mapping]) -> list[str]:
+    """A warning for each set of smooth terms that cannot be told apart. `smooths` is the entry of fit.json."""
+    sets = dict.fromkeys(
+        frozenset([smooth["term"], *smooth["inseparable_from"]]) for smooth in smooths if "inseparable_from" in smooth
+    )
+    return [
+        f"{' and '.join(f'`{term}`' for term in sorted(terms))} cannot be told apart: the rows determine only their sum, and a "
+        "part of one can move to another without a change of any prediction. So none has a meaning alone, or a test. Leave one "
+        "out"
+        for terms in sets
     ]
 
 

@@ -20,13 +20,14 @@ import scipy.linalg
 
 from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
 from tfglm.design.design import Design
+from tfglm.design.parametrisation import at_reference, hold, references_first
 from tfglm.engine.passes import SHAPE
 from tfglm.errors import UserError
 from tfglm.solvers import newton
 from tfglm.solvers.covariance import inverse_of_factored
 from tfglm.solvers.descent import Descent, is_no_higher
 from tfglm.solvers.fitted import EMPTY, Fitted
-from tfglm.solvers.information import assemble, factor, gradient
+from tfglm.solvers.information import Blocks, assemble, factor, gradient
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Objective, Point, Solution
 from tfglm.solvers.plain import PlainObjective
@@ -81,6 +82,17 @@ SETTLED = 1e-7
 
 class SmoothObjective(PlainObjective):
     """F with the penalties of smooth terms and random effects in `ridge`."""
+
+    def redundant(self, blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
+        """As in other objectives, but curves keep their straight lines, as in mgcv. Coefficients of other terms are held, those
+        of reference levels first, so a curve is that of these levels."""
+        design, (aliased, directions) = self.design, super().redundant(blocks)
+        references = {
+            factor.name: factor.levels.index(factor.reference or factor.levels[0]) for factor in design.categorical
+        }
+        order = references_first(design, at_reference(design, references, directions))
+        has_curve = np.any(directions[:, design.of_smooths], axis=1)
+        return hold(directions, np.append(aliased[~has_curve], order))
 
     def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
         # Penalised coefficients are finite, so only the others can separate rows.

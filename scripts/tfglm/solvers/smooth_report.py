@@ -1,5 +1,7 @@
 """The report of smooth terms and random effects: REML, lambdas, standard deviations and tests."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tfglm.config.std_errors import OF_POSTERIOR
@@ -14,6 +16,9 @@ QUANTILE = 1.959963984540054
 
 WIDEST = 50.0
 """The largest half of an interval of the logarithm of a standard deviation."""
+
+SAME_BELOW = 1e-9
+"""Share of the squares of a combination of columns that others leave, below which that is rounding error."""
 
 MOST_LEVELS, LARGEST_TEST = 2_000, 20_000_000
 """The largest number of random effects with a test, and of entries of the matrices behind it."""
@@ -41,7 +46,7 @@ def report(
     for place, smooth in enumerate(penalties.smooths):
         if place and smooth is penalties.smooths[place - 1]:
             continue
-        entry = smooth_entry(solution, smooth, inverse, means)
+        entry = smooth_entry(solution, smooth, inverse, means) | shared(solution, smooth)
         if smooth.columns:
             of_columns = zip(smooth.columns, which[place:], strict=False)
             entry["margins"] = [{"column": column} | of_lambda for column, of_lambda in of_columns]
@@ -118,6 +123,51 @@ def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means:
     return entry | tested(solution, places, means)
 
 
+def shared(solution: Solution, smooth: Smooth) -> dict:
+    """What fit.json says of terms that have columns of a smooth term: those `inseparable_from` it, which can take over a part of
+    it without a change of any prediction, and those of factors whose slopes contain its straight line (`line_shared_with`)."""
+    objective, design = solution.objective, solution.objective.design
+    through = np.any(objective.null_vectors[:, smooth.places], axis=1)
+    directions, held = objective.null_vectors[through], objective.held[through]
+    curves = [
+        other.term
+        for other in design.smooths
+        if other.term != smooth.term
+        and (
+            directions[:, other.places].any()
+            or is_combination(solution, smooth, other)
+            or is_combination(solution, other, smooth)
+        )
+    ]
+    is_held = np.isin(np.arange(design.size), held) & ~design.of_smooths
+    factors = [term.name for term in design.terms if term.categorical and is_held[design.slices[term.name]].any()]
+    found = {"inseparable_from": list(dict.fromkeys(curves)), "line_shared_with": factors}
+    return {key: names for key, names in found.items() if names}
+
+
+def is_combination(solution: Solution, smooth: Smooth, other: Smooth) -> bool:
+    """Whether all columns of a smooth term are combinations of those of another term with as many. A regression of the sum of
+    different multiples of all shows it."""
+    free, size = solution.objective.free, solution.objective.design.size
+    places, among = smooth.places[free[smooth.places]], other.places[free[other.places]]
+    if len(places) != len(among):
+        return False
+    information = solution.information.blocks.penalised(-solution.objective.ridge)
+    summed = np.bincount(places, 1.0 + np.cos(np.arange(len(places))) ** 2, minlength=size)
+    image = information.times(summed)
+    if other.is_random:
+        explained = image[among] ** 2 / information.diagonal(size)[among]
+    else:
+        columns = rows_of(information.times, among, size)[:, among]
+        explained = image[among] * (np.linalg.pinv(columns, hermitian=True) @ image[among])
+    return bool(summed @ image - explained.sum() <= SAME_BELOW * (summed @ image))
+
+
+def rows_of(times: Callable[[np.ndarray], np.ndarray], places: np.ndarray, size: int) -> np.ndarray:
+    """The rows of a symmetric matrix at some places, [places, size], by its products with vectors."""
+    return np.array([times(np.bincount([place], minlength=size).astype(float)) for place in places])
+
+
 def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> dict:
     """The test that a term with a penalty on each coefficient has no effect (Wood, Biometrika 100, 2013, 1005-1010; mgcv's
     reTest). If there is no effect, the `statistic` is the sum of independent chi-squared variables with these `weights`.
@@ -138,15 +188,11 @@ def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> 
     if len(places) > MOST_LEVELS or len(kept) * size > LARGEST_TEST:
         return {}
     information = factored.blocks.penalised(-ridge)
-
-    def unit(place: int) -> np.ndarray:
-        return np.bincount([place], minlength=size).astype(float)
-
-    rows = np.array([information.times(unit(place)) for place in kept])
+    rows = rows_of(information.times, kept, size)
     whole = rows[:, kept] + (rows[:, others] / ridge[others]) @ rows[:, others].T + np.diag(ridge[kept])
     first = len(kept) - len(places)
     root = np.linalg.cholesky(whole)[first:, first:]  # of the Schur complement
-    inverse = np.array([factored.solve(unit(place)) for place in places])
+    inverse = rows_of(factored.solve, places, size)
     moved = np.array([information.times(each) for each in inverse])
     covariance = inverse @ moved.T + (moved[:, others] / ridge[others]) @ moved[:, others].T
     weights = np.linalg.eigvalsh(root.T @ covariance @ root)
@@ -165,12 +211,10 @@ def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
     """
     objective, factored = solution.objective, solution.information
     size = objective.design.size
-    units = np.zeros((len(places), size))
-    units[np.arange(len(places)), places] = 1.0
-    rows = np.array([factored.solve(unit) for unit in units])
+    rows = rows_of(factored.solve, places, size)
     # diag((A^-1 P)^2), of all coefficients with a penalty.
     blocks = factored.blocks.penalised(-objective.ridge)
-    information = np.array([blocks.times(unit)[places] for unit in units])
+    information = rows_of(blocks.times, places, size)[:, places]
     if means[places].any():
         unit, mean = np.zeros(size), means[places]
         unit[objective.design.intercept] = 1.0
