@@ -26,7 +26,7 @@ from tfglm.results import effects, joint, predict, unseen
 from tfglm.solvers.fitted import Fitted
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-R = json.loads((GOLDEN / "smooths.json").read_text())
+R, GAPS = (json.loads((GOLDEN / f"{name}.json").read_text()) for name in ("smooths", "gaps"))
 ROWS = pd.read_csv(GOLDEN / "smooths.csv")
 SHOWN = 40
 FITS = {
@@ -217,6 +217,76 @@ def test_turns_that_overshoot_become_shorter(family, edf, theta, coefficients, t
     np.testing.assert_allclose(table.loc[("h", ["q", "r"]), "estimate"], coefficients, rtol=1e-5)
     if family == "negative_binomial":
         assert abs(summary["theta"] - theta) <= 1e-5 * summary["theta_std_error"]
+
+
+BETWEEN = pd.DataFrame(GAPS["between"])
+IN_GAPS = {
+    "p_splines": ("y ~ s(x, bs=ps, k=20)", "gaussian"),
+    "p_splines_poisson": ("hits ~ s(x, bs=ps, k=18) + f", "poisson"),
+    "p_splines_by": ("late ~ f + s(x, by=f, bs=ps, k=12)", "binomial"),
+    "p_splines_varying": ("y ~ s(x, by=w, bs=ps, k=15)", "gaussian"),
+    "surface": ("y ~ te(x, z, bs=[ps, ps], k=[8, 6])", "gaussian"),
+    "surface_poisson": ("hits ~ te(x, z, bs=[cr, ps], k=[5, 7])", "poisson"),
+    "periodic": ("y ~ s(x, bs=cc, k=12, lower_bound=0, upper_bound=8)", "gaussian"),
+    "thin_plates": ("y ~ s(x, bs=tp, k=12) + s(z, bs=ps, k=8)", "gaussian"),
+    "slopes": ("y ~ f + f:x + s(x, k=8)", "gaussian"),
+    "slopes_alone": ("late ~ f:x + s(x, bs=ps, k=12)", "binomial"),
+}
+
+
+@pytest.fixture(scope="module")
+def gaps(tmp_path_factory):
+    """The training rows of IN_GAPS, and the rows between them to predict."""
+    rows, folder = pd.read_csv(GOLDEN / "gaps.csv"), tmp_path_factory.mktemp("gaps")
+    responses = {"y": 0.0, "late": 0, "hits": 0}
+    between = ingest_frame(BETWEEN.assign(**responses), folder, "between", split={"train": "FALSE", "predict": "TRUE"})
+    return [ingest_frame(rows, folder)], between
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("name", IN_GAPS)
+def test_curves_where_no_row_is_have_the_errors_of_mgcv(name, gaps):
+    """Coefficients that no row sees keep the variance of their penalty. Of a curve beside slopes of a factor, these are the
+    differences from the reference level, and the curve keeps its straight line."""
+    (files, between), theirs = gaps, GAPS["fits"][name]
+    design, fitted, dictionary = fit_files(files, *IN_GAPS[name], std_errors="unconditional")
+    rows, error = predicted(design, as_given(fitted), between), np.array(theirs["std_error"])
+    assert np.all(np.abs(rows["linear_predictor"] - theirs["eta"]) <= 1e-5 * error)
+    np.testing.assert_allclose(rows["linear_predictor_std_error"], error, rtol=1e-5)
+    if not design.distribution.dispersion_known:
+        free = predicted(design, fitted, between)["linear_predictor_std_error"]
+        np.testing.assert_allclose(free, theirs["unconditional"], rtol=1e-4)
+    smooths = fitted.summary["smooths"]
+    np.testing.assert_allclose([smooth["edf"] for smooth in smooths], np.atleast_1d(theirs["edf"]), atol=1e-5)
+    fitted = as_given(fitted)
+    terms = joint.joint_tests(estimates_of(design, fitted), [], smooths)
+    of_smooths = terms[terms["term"].str.match(r"(?:s|te)\(")]
+    np.testing.assert_allclose(of_smooths["df"], np.atleast_1d(theirs["rank"]), atol=1e-5)
+    # psum.chisq of mgcv is exact to 2e-5.
+    np.testing.assert_allclose(of_smooths["p_value"], np.atleast_1d(theirs["p_value"]), rtol=1e-3, atol=2e-5)
+    table = table_of(design, fitted)
+    estimated = table[table["std_error"].notna() & ~table.index.get_level_values(0).str.match(r"(?:s|te)\(")]
+    error = np.atleast_1d(theirs["error"])
+    assert np.all(np.abs(estimated["estimate"] - theirs["estimate"]) <= 1e-5 * error)
+    np.testing.assert_allclose(estimated["std_error"], error, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        *((name, {}) for name in ("p_splines", "p_splines_poisson", "periodic", "thin_plates", "slopes", "slopes_alone")),
+        ("slopes", {"f": "b"}),
+    ],
+)
+def test_a_curve_has_the_errors_of_mgcv_where_no_row_is(name, reference, gaps):
+    design, fitted, dictionary = fit_files(gaps[0], *IN_GAPS[name])
+    curve = effects.curves(estimates_of(design, fitted, reference), dictionary, 0.95)
+    curve, theirs = curve[curve["column"] == "x"], GAPS["fits"][name]["curves"][len(reference)]
+    error = np.array(theirs["std_error"])
+    assert np.all(np.abs(curve["effect"] - theirs["effect"]) <= 1e-5 * error)
+    np.testing.assert_allclose(curve["std_error"], error, rtol=1e-5, atol=1e-12)
+    level = "b" if reference else "a"
+    assert curve["at"].unique().tolist() == ([f"f {level}"] if "slopes" in name else [""])
 
 
 def test_derivatives_by_theta_are_those_of_differences():

@@ -66,10 +66,10 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
         column = dictionary.columns[name]
         values = grid(column)
         reference = values[np.argmin(np.abs(values - column.mean))]
-        multiplied = [*factors, *multiplied_curves(design, name)]
-        rows = np.sum([differences(at_levels, factor, values, reference) for factor in multiplied], axis=0)
+        together = [*factors, *multiplied(design, name)]
+        rows = np.sum([differences(at_levels, factor, values, reference) for factor in together], axis=0)
         columns = {"value": values, "reference": reference} | compared(estimated, rows, error_name, confidence)
-        at = dict.fromkeys(where for factor in multiplied for where in held(at_levels, factor))
+        at = dict.fromkeys(where for factor in together for where in held(at_levels, factor))
         texts = {"term": " + ".join(factor.name for factor in factors), "column": name, "at": "; ".join(at)}
         tables.append(pd.DataFrame(columns).assign(**texts).reindex(columns=names))
     tables += [table.reindex(columns=names) for table in slopes(estimated, dictionary, error_name, confidence)]
@@ -199,16 +199,15 @@ def by_column(design: Design) -> dict[str, list[Numeric]]:
     return factors
 
 
-def multiplied_curves(design: Design, column: str) -> list[Numeric]:
-    """Return the curves of a column that numbers multiply."""
-    return [
-        factor
-        for term in design.terms
-        for factor in map(design.numeric_by_name.__getitem__, term.numeric)
-        if design.multiplier_of(term) not in (None, factor)
-        and factor.columns == (column,)
-        and not design.is_surface(term)
-    ]
+def multiplied(design: Design, column: str) -> list[Numeric]:
+    """Return the numbers and curves of a column that other numbers or factors multiply, and that are no terms of their own."""
+    own, factors = by_column(design).get(column, []), dict[str, Numeric]()
+    for term in design.terms:
+        has_curves = term.categorical and term.name in {smooth.term for smooth in design.smooths}
+        for factor in map(design.numeric_by_name.__getitem__, term.numeric):
+            if factor.columns == (column,) and factor not in (*own, design.multiplier_of(term)):
+                factors |= {} if has_curves or design.is_surface(term) else {factor.name: factor}
+    return list(factors.values())
 
 
 def grid(column: Column, points: int = POINTS) -> np.ndarray:
