@@ -249,7 +249,7 @@ def test_curves_where_no_row_is_have_the_errors_of_mgcv(name, gaps):
     """Coefficients that no row sees keep the variance of their penalty. Of a curve beside slopes of a factor, these are the
     differences from the reference level, and the curve keeps its straight line."""
     (files, between), theirs = gaps, GAPS["fits"][name]
-    design, fitted, dictionary = fit_files(files, *IN_GAPS[name], std_errors="unconditional")
+    design, fitted, _ = fit_files(files, *IN_GAPS[name], std_errors="unconditional")
     rows, error = predicted(design, as_given(fitted), between), np.array(theirs["std_error"])
     assert np.all(np.abs(rows["linear_predictor"] - theirs["eta"]) <= 1e-5 * error)
     np.testing.assert_allclose(rows["linear_predictor_std_error"], error, rtol=1e-5)
@@ -274,7 +274,10 @@ def test_curves_where_no_row_is_have_the_errors_of_mgcv(name, gaps):
 @pytest.mark.parametrize(
     ("name", "reference"),
     [
-        *((name, {}) for name in ("p_splines", "p_splines_poisson", "periodic", "thin_plates", "slopes", "slopes_alone")),
+        *(
+            (name, {})
+            for name in ("p_splines", "p_splines_poisson", "periodic", "thin_plates", "slopes", "slopes_alone")
+        ),
         ("slopes", {"f": "b"}),
     ],
 )
@@ -287,6 +290,53 @@ def test_a_curve_has_the_errors_of_mgcv_where_no_row_is(name, reference, gaps):
     np.testing.assert_allclose(curve["std_error"], error, rtol=1e-5, atol=1e-12)
     level = "b" if reference else "a"
     assert curve["at"].unique().tolist() == ([f"f {level}"] if "slopes" in name else [""])
+
+
+INSEPARABLE = {
+    "s(hour, k=8) + s(clock, k=8)": "s(hour, k=8)",
+    "s(hour, k=8) + s(clock, bs=ps, k=12)": "",
+    "s(clock, k=6) + te(hour, wind, k=[6, 4])": "",
+    "carrier + s(hour, by=carrier, k=5) + s(clock, by=carrier, k=5)": "carrier + s(hour, by=carrier, k=5)",
+    "s(hour, k=7, bs=cc, lower_bound=0, upper_bound=24) + s(clock, k=7, bs=cc, lower_bound=3, upper_bound=51)": (
+        "s(hour, k=7, bs=cc, lower_bound=0, upper_bound=24)"
+    ),
+    "s(plane, bs=re) + s(tail, bs=re)": "s(plane, bs=re)",
+}
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory):
+    """Rows with the same number in two units, and the same groups with two names."""
+    rows = ROWS.assign(clock=2 * ROWS["hour"] + 3, tail="X" + ROWS["plane"].str[::-1])
+    return [ingest_frame(rows, tmp_path_factory.mktemp("alike"))]
+
+
+@pytest.mark.parametrize("errors", ["classical", "robust"])
+@pytest.mark.parametrize("terms", INSEPARABLE)
+def test_terms_that_cannot_be_told_apart_are_named_and_have_no_test(terms, errors, alike):
+    design, fitted, _ = fit_files(alike, f"delay ~ {terms}", "gaussian", std_errors=errors)
+    summary, names = fitted.summary, [term.name for term in design.terms if term.name.startswith(("s(", "te("))]
+    for smooth in summary["smooths"]:
+        (other,) = smooth["inseparable_from"]
+        assert {smooth["term"], other} == set(names)
+    assert (
+        sum("cannot be told apart" in text and all(name in text for name in names) for text in summary["warnings"]) == 1
+    )
+    tests = joint.joint_tests(estimates_of(design, fitted), [], summary["smooths"])
+    tests = tests[tests["term"].str.startswith(("s(", "te("))]
+    assert tests["p_value"].isna().all() and tests["note"].str.contains("cannot be told apart from").all()
+    if alone := INSEPARABLE[terms]:
+        of_one = fit_files(alike, f"delay ~ {alone}", "gaussian", std_errors=errors)[1].summary
+        for key in ("deviance", "effective_coefficients"):
+            assert summary[key] == pytest.approx(of_one[key], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "terms", ["s(hour) + s(log1p(hour))", "s(hour) + s(plane, bs=re)", "s(plane, bs=re) + s(carrier, bs=re)"]
+)
+def test_terms_that_rows_or_penalties_tell_apart_have_tests(terms, alike):
+    summary = fit_files(alike, f"delay ~ {terms}", "gaussian")[1].summary
+    assert not any("inseparable_from" in smooth for smooth in summary["smooths"])
 
 
 def test_derivatives_by_theta_are_those_of_differences():
