@@ -299,7 +299,7 @@ class Design:
         return tuple(smooths)
 
     @cached_property
-    def of_smooths(self) -> np.ndarray:
+    def in_smooths(self) -> np.ndarray:
         """Whether each coefficient is of a smooth term or a random effect, [p]."""
         places = [smooth.places for smooth in self.smooths]
         return np.isin(np.arange(self.size), np.concatenate([np.zeros(0, int), *places]))

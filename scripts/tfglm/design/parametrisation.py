@@ -320,7 +320,7 @@ def at_reference(design: Design, references: Mapping[str, int], null: np.ndarray
     coefficient of the term is 0 for a reason but aliasing. A curve has t if `null` directions [directions, p], which change no
     prediction, say so.
     """
-    of_curves = null[np.any(null[:, design.of_smooths], axis=1)]
+    of_curves = null[np.any(null[:, design.in_smooths], axis=1)]
     counts = np.zeros(design.size, int)
     with_number = Counter((part.term.equation, part.multiplier) for part in design.parts)
     for part in design.parts:
@@ -340,7 +340,7 @@ def references_first(design: Design, at_references: np.ndarray) -> np.ndarray:
     and the intercept come last, because curves keep their straight lines.
     """
     backwards = np.arange(design.size)[::-1]
-    keys = -at_references[backwards], design.of_smooths[backwards], backwards == design.intercept
+    keys = -at_references[backwards], design.in_smooths[backwards], backwards == design.intercept
     return backwards[np.lexsort(keys)]
 
 

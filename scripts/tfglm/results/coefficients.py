@@ -74,7 +74,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         tested = tests(estimated.statistic, reference, estimated.values, errors, confidence)
         for name in (estimated.statistic, "p_value", "neg_log10_p"):
             # A single coefficient has the prior of its penalty, with which no test keeps its level.
-            tested[name][design.of_smooths] = np.nan
+            tested[name][design.in_smooths] = np.nan
         columns |= tested
     family = design.distribution
     # In a penalised fit a coefficient compares no two classes.

@@ -91,7 +91,7 @@ class SmoothObjective(PlainObjective):
             factor.name: factor.levels.index(factor.reference or factor.levels[0]) for factor in design.categorical
         }
         order = references_first(design, at_reference(design, references, directions))
-        has_curve = np.any(directions[:, design.of_smooths], axis=1)
+        has_curve = np.any(directions[:, design.in_smooths], axis=1)
         return hold(directions, np.append(aliased[~has_curve], order))
 
     def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:

@@ -133,24 +133,20 @@ def shared(solution: Solution, smooth: Smooth) -> dict:
         other.term
         for other in design.smooths
         if other.term != smooth.term
-        and (
-            directions[:, other.places].any()
-            or is_combination(solution, smooth, other)
-            or is_combination(solution, other, smooth)
-        )
+        and (directions[:, other.places].any() or have_the_same_columns(solution, smooth, other))
     ]
-    is_held = np.isin(np.arange(design.size), held) & ~design.of_smooths
+    is_held = np.isin(np.arange(design.size), held) & ~design.in_smooths
     factors = [term.name for term in design.terms if term.categorical and is_held[design.slices[term.name]].any()]
     found = {"inseparable_from": list(dict.fromkeys(curves)), "line_shared_with": factors}
     return {key: names for key, names in found.items() if names}
 
 
-def is_combination(solution: Solution, smooth: Smooth, other: Smooth) -> bool:
-    """Whether all columns of a smooth term are combinations of those of another term with as many. A regression of the sum of
-    different multiples of all shows it."""
+def have_the_same_columns(solution: Solution, smooth: Smooth, other: Smooth) -> bool:
+    """Whether the columns of two terms, at the same level, are combinations of each other. A regression of the sum of different
+    multiples of those of one shows it."""
     free, size = solution.objective.free, solution.objective.design.size
     places, among = smooth.places[free[smooth.places]], other.places[free[other.places]]
-    if len(places) != len(among):
+    if len(places) != len(among) or smooth.level != other.level:
         return False
     information = solution.information.blocks.penalised(-solution.objective.ridge)
     summed = np.bincount(places, 1.0 + np.cos(np.arange(len(places))) ** 2, minlength=size)
