@@ -152,6 +152,24 @@ def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
         assert counts["response_1"].tolist() == by_month["sum"].tolist()
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda rows, all_rows: rows.with_design(rows.design.as_linear()),
+        lambda rows, all_rows: rows.sampled(1.0),
+        lambda rows, all_rows: rows.without(rows.excluded),
+        lambda rows, all_rows: rows.along(np.zeros((1, rows.design.size))),
+        lambda rows, all_rows: all_rows.as_in(rows),
+    ],
+)
+def test_rows_that_take_no_part_do_so_whatever_else_changes(workload, frame, changed):
+    fewer = workload.without({("carrier",): frozenset([1])}).without_estimates({("carrier",): frozenset([0])})
+    rows = changed(fewer, workload)
+    counts = rows.sum(LocalExecutor(), "counts", state(rows.design, np.zeros(rows.design.size)))
+    left = frame[(frame["day"] <= 24) & ~frame["carrier"].isin(rows.design.categorical[0].levels[:2])]
+    assert counts["rows"] == len(left) > 0
+
+
 def test_predictions_say_why_a_row_has_none(workload, file, frame):
     design = workload.design
     known = tuple(level for level in design.categorical[0].levels if level != "DL")

@@ -5,6 +5,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from inspect import signature as signature_of
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,12 +61,12 @@ class Workload:
         share: float = 1.0,
         cutting: Cutting = DEFAULT_CUTTING,
         left_out: np.ndarray | None = None,
+        unknown: Mapping[tuple[str, ...], frozenset[int]] | None = None,
     ):
         self.left_out = np.zeros((0, design.size)) if left_out is None else left_out
         self.design, self.files, self.split = design, files, split
         self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
-        self.cutting = cutting
-        self.unknown: dict[tuple[str, ...], frozenset[int]] = {}
+        self.cutting, self.unknown = cutting, dict(unknown or {})
         self._passes: dict[Signature, Passes] = {}
         self._tables_of_files: dict[int, list[np.ndarray]] = {}
         self._numbers_of_codes: dict[str, dict[int, np.ndarray]] = {}
@@ -72,45 +74,35 @@ class Workload:
 
     def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
         """Return the same shards with other groups excluded."""
-        return self._changed(excluded, self.share, self.left_out)
+        return self._changed(excluded=excluded)
 
     def without_estimates(self, unknown: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
         """Return the same rows without the rows of these groups."""
-        other = self._changed(self.excluded, self.share, self.left_out)
-        other.unknown = dict(unknown)
-        return other
+        return self._changed(unknown=unknown)
 
     def along(self, left_out: np.ndarray) -> "Workload":
         """Return the same rows without those that move by more than 1 along these directions [directions, p]."""
-        return self._changed(self.excluded, self.share, np.vstack([self.left_out, left_out]))
+        return self._changed(left_out=np.vstack([self.left_out, left_out]))
 
     def with_design(self, design: Design) -> "Workload":
         """Return the same rows for a design that differs only in its family, or in the origin of responses and offsets."""
-        return Workload(
-            design, self.files, self.split, self.excluded, self.unseen, self.share, self.cutting, self.left_out
-        )
+        return self._changed(design=design)
 
     def as_in(self, other: "Workload") -> "Workload":
         """The rows that another workload of the same coefficients goes through, with the family and the origin of its design."""
         mine, theirs = self.design, other.design
-        return Workload(
-            replace(mine, theta=theirs.theta, power=theirs.power, origin=theirs.origin, offset=theirs.offset),
-            self.files,
-            self.split,
-            other.excluded,
-            cutting=self.cutting,
-            left_out=other.left_out,
-        )
+        design = replace(mine, theta=theirs.theta, power=theirs.power, origin=theirs.origin, offset=theirs.offset)
+        return self._changed(design=design, excluded=other.excluded, left_out=other.left_out, unknown=other.unknown)
 
     def sampled(self, share: float) -> "Workload":
         """The first rows of each file, which are a fair sample of it."""
-        return self._changed(self.excluded, share, self.left_out)
+        return self._changed(share=share)
 
-    def _changed(
-        self, excluded: Mapping[tuple[str, ...], frozenset[int]], share: float, left_out: np.ndarray
-    ) -> "Workload":
-        other = Workload(self.design, self.files, self.split, excluded, self.unseen, share, self.cutting, left_out)
-        other.unknown, other._passes = self.unknown, self._passes  # passes are made once for both
+    def _changed(self, **changes: Any) -> "Workload":
+        settings = {name: getattr(self, name) for name in signature_of(Workload).parameters}
+        other = Workload(**settings | changes)
+        if other.design is self.design:
+            other._passes = self._passes  # passes are made once for both
         return other
 
     def passes(self, signature: Signature) -> Passes:
