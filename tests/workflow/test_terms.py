@@ -7,7 +7,7 @@ import pytest
 from configs import MINIMAL, message
 from tfglm.config import column_problems, load, load_layout
 from tfglm.config.models import columns_of, has_curves
-from tfglm.design.formula import parse
+from tfglm.design.formula import parse, without_bars
 from tfglm.design.transforms import TRANSFORMS
 
 TERMS = {"calendar": "C(month) + C(weekday)", "known_before": "carrier + calendar"}
@@ -53,7 +53,15 @@ def test_a_name_may_not_be_that_of_a_column_of_the_layout_either():
 def test_functions_of_numbers_have_curves_and_codings_have_none():
     assert {name for name in TRANSFORMS if not has_curves(f"y ~ a + {name}(x)")} == {"scale", "center"}
     assert has_curves("y ~ np.log(x)")
+    assert has_curves("y ~ s(x, bs=cr) + s(g, bs=re)") and has_curves("y ~ bs(x, df=4) + (0 + x | g)")
     assert not has_curves('log(y) ~ C(a, contr.poly()) + C(b, Treatment("1")) + i(c, ref=1) + scale(d) + logs:e')
+
+
+@pytest.mark.parametrize("effects", ["1 | g", "0 + x | g", "x || g", "0 + x + z || g"])
+def test_random_effects_have_no_curves_however_they_are_written(effects):
+    written = f"y ~ x + ({effects})"
+    assert not has_curves(written) and not has_curves(without_bars(written, "f"))
+    assert not has_curves(without_bars(written, "f").replace("bs=re", 'bs = "re"'))
 
 
 def test_codings_and_functions_are_no_columns():

@@ -357,7 +357,7 @@ def covariates_of(model: RowsConfig) -> list[str]:
 
 def has_curves(formula: str) -> bool:
     """Return whether a number is inside a function, so that no single coefficient shows its effect."""
-    terms = re.sub(r"\bs\(\s*\w+\s*,\s*bs\s*=\s*.?re.?\s*\)", " ", formula.partition("~")[2])  # random effects
+    terms = re.sub(r"\bs\([^()]*\bbs\s*=\s*.?re\b[^()]*\)", " ", formula.partition("~")[2])  # random effects
     return re.search(r"(?<![.\w])(?:np\.)?(bs|ns|cc|s|te|poly|I|log\w*|sqrt|exp|abs)\(", terms) is not None
 
 
