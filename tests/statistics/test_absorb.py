@@ -1,6 +1,7 @@
 """Absorbed factors, against regressions in which each of their levels is a column."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from tfglm.results import predict
 from tfglm.results.compare import ComparedModel
 from tfglm.results.joint import joint_tests
 from tfglm.results.nested import likelihood_ratio_tests
-from tfglm.solvers.fit import fit
+from tfglm.solvers.fit import fit, objective_of
 from tfglm.solvers.fitted import EMPTY, SEPARATED
 from tfglm.solvers.run import Run
 
@@ -236,6 +237,19 @@ def test_levels_that_no_row_connects_lower_the_degrees_of_freedom(flights, tmp_p
     assert np.linalg.matrix_rank(dense) == dense.shape[1] == 4 + rank
     expected = np.linalg.lstsq(dense, frame.delay, rcond=None)[0][:4]
     assert table_of(design, fitted).loc[COVARIATES, "estimate"].to_numpy() == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.slow
+def test_the_factors_of_a_matrix_do_not_depend_on_those_before(flights, tmp_path):
+    """An objective is a value: what is factored with one made from it changes nothing."""
+    file = ingest_frame(flights, tmp_path)
+    design = design_of("changes ~ x + z", "poisson", merge([file]), [file], absorb=["tail", "route"])
+    start = objective_of(Workload(design, [file], "train"), Run(LocalExecutor())).begin()
+    blocks = start.point.information
+    before = start.objective.factored(blocks).projection
+    far = start.objective.at(start.point.coefficients + 0.1 * start.objective.free).information
+    replace(start.objective, overlaps=True).factored(far)
+    np.testing.assert_array_equal(start.objective.factored(blocks).projection, before, strict=True)
 
 
 @pytest.mark.slow

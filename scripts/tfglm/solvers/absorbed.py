@@ -6,7 +6,7 @@ sparse (solvers.sparse_information). The covariance is computed for the covariat
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -27,7 +27,7 @@ from tfglm.solvers import effective, rectifier
 from tfglm.solvers.covariance import Scores, at_null_model, has_products, scored, with_clusters
 from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
 from tfglm.solvers.information import Blocks, Factored, assemble, gradient, null_vectors
-from tfglm.solvers.objective import Counted, Objective, Point, Separation, Solution
+from tfglm.solvers.objective import NOT_FACTORED, Counted, Objective, Point, Separation, Solution
 from tfglm.solvers.pattern import Numbered, Pattern
 from tfglm.solvers.prepare import by_coefficient, initial_status, null_model
 from tfglm.solvers.run import Run
@@ -206,12 +206,11 @@ class CellIndex:
 class AbsorbedObjective(Objective):
     """An `Objective` whose information matrix is sparse.
 
-    `null_vectors` [held, reported] only cover the reported coefficients. `last` keeps the start of the next factorisation.
+    `null_vectors` [held, reported] only cover the reported coefficients.
     """
 
     index: CellIndex
     kept: Kept
-    last: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, counted: Counted, run: Run) -> Self:
@@ -265,14 +264,14 @@ class AbsorbedObjective(Objective):
         aliased, null = null_vectors(of_reported, design.reported_size, schur)
         kept = ~np.isin(blocks.dense, aliased)
         less = self.without_aliased(aliased, null)
-        less.last["projection"] = np.ascontiguousarray(projection[:, kept])
         blocks = replace(blocks, dense=blocks.dense[kept], a=blocks.a[np.ix_(kept, kept)], b=blocks.b[kept])
+        near = SparseFactored(blocks, NOT_FACTORED.factor, np.ascontiguousarray(projection[:, kept]))
         if not less.free[: design.reported_size].any():
             raise UserError(
                 f"models.{design.model}.absorb: the absorbed factors determine each covariate of the formula, so that there is "
                 f"nothing to estimate\n  absorb fewer factors, or add covariates that vary within their levels"
             )
-        return Solution(less, replace(point, blocks=blocks))
+        return Solution(less, replace(point, blocks=blocks), near)
 
     def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
         design = self.design
@@ -317,14 +316,11 @@ class AbsorbedObjective(Objective):
         total, cells = self.index.sum(self.workload, self.executor, "rectifier", state)
         return total, sparse_blocks(self.design, total, cells, self.index.pattern, moving)
 
-    def factored(self, blocks: Blocks) -> SparseFactored:
+    def factored(self, blocks: Blocks, near: Factored = NOT_FACTORED) -> SparseFactored:
         assert isinstance(blocks, SparseBlocks)
-        # The last projection is close to the new one, if both have the same columns.
-        start = self.last.get("projection")
+        start = near.projection if isinstance(near, SparseFactored) else None
         usable = start is not None and start.shape[1] == len(blocks.dense)
-        factored = factor(blocks, self.design.model, start if usable else None)
-        self.last["projection"] = factored.projection
-        return factored
+        return factor(blocks, self.design.model, start if usable else None)
 
     @property
     def identified(self) -> int:

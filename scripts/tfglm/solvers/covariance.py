@@ -404,7 +404,7 @@ def at_null_model(solution: Solution) -> tuple[Factored, np.ndarray]:
     if is_alike or len(solution.information.blocks.dense) > WIDEST_NULL:
         return solution.information, solution.point.coefficients
     information = objective.at(objective.null_coefficients).information.penalised(objective.ridge)
-    return objective.factored(information), objective.null_coefficients
+    return objective.factored(information, solution.information), objective.null_coefficients
 
 
 LARGEST_CHECKED = 1_000

@@ -40,7 +40,7 @@ from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError
 from tfglm.solvers.descent import FRESH, Age, Descent, is_no_higher, search_line
 from tfglm.solvers.information import Blocks, Factored
-from tfglm.solvers.objective import Objective, Point, Solution
+from tfglm.solvers.objective import NOT_FACTORED, Objective, Point, Solution
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
 
 CONVERGED_BELOW = 1e-12
@@ -80,9 +80,9 @@ def solve(start: Solution) -> Solution:
         if not objective.ridge.any():
             raise UserError(objective.too_few_rows())
         # Penalised coefficients count in part.
-        factored = objective.factored(start.point.information.penalised(objective.ridge))
+        factored = objective.factored(start.point.information.penalised(objective.ridge), start.information)
         df_residual = float(objective.counts["rows"]) - objective.effective(factored)
-    scoring, stretched = FisherScoring(objective, start.point, df_residual, most), None
+    scoring, stretched = FisherScoring(objective, start.point, df_residual, most, near=start.information), None
     if most and not objective.family.canonical:
         scoring.converged_below = scoring.precise_below = NEAR
         scoring.run()
@@ -126,11 +126,12 @@ class FisherScoring(Descent):
         most: int,
         converged_below: float = CONVERGED_BELOW,
         is_exact: bool = True,
+        near: Factored = NOT_FACTORED,
     ):
         self.objective, self.point, self.df_residual, self.most = objective, point, df_residual, most
         self.converged_below, self.precise_below, self.is_exact = converged_below, PRECISE_BELOW, is_exact
         self.before, self.lambda_squared, self.steady = 0.0, np.nan, 0
-        self.step = np.zeros(0)
+        self.step, self.factored = np.zeros(0), near
         self.damping: Damping | None = None
         self._factorise()
 
@@ -210,7 +211,7 @@ class FisherScoring(Descent):
             self.sum()
         self.damping = self.damping or Damping(self.objective)
         before = self.objective.value(self.point)
-        for step in self.damping.steps(self.point, self.factored.blocks):
+        for step in self.damping.steps(self.point, self.factored):
             trial = self.objective.at(self.point.coefficients + step)
             value = self.objective.value(trial)
             if is_no_higher(value, before):
@@ -222,7 +223,7 @@ class FisherScoring(Descent):
         """Factor H at `point`. If H is singular, raises Drifting if terms separate the response, otherwise UserError."""
         objective = self.objective
         try:
-            self.factored = objective.factored(self.point.information.penalised(objective.ridge))
+            self.factored = objective.factored(self.point.information.penalised(objective.ridge), self.factored)
         except scipy.linalg.LinAlgError as error:
             # Perfectly predicted rows have zero weight.
             self._raise_separation()
@@ -294,14 +295,14 @@ class Damping:
     def __init__(self, objective: Objective):
         self.objective = objective
 
-    def steps(self, point: Point, blocks: Blocks) -> Iterator[np.ndarray]:
-        """Yield shorter and shorter steps [p] from a point. `blocks` are its information matrix with the penalties."""
-        gradient, rows = self.objective.gradient(point), self._squares
+    def steps(self, point: Point, factored: Factored) -> Iterator[np.ndarray]:
+        """Yield shorter and shorter steps [p] from a point. `factored` is its information matrix with the penalties."""
+        gradient, rows, blocks = self.objective.gradient(point), self._squares, factored.blocks
         damping = LEAST * _trace(blocks) / _trace(rows)
         most, tried = MOST / LEAST * damping, 0
         while damping <= most and tried < MOST_TRIALS:
             try:
-                step = -self.objective.factored(blocks.plus(rows, damping)).solve(gradient)
+                step = -self.objective.factored(blocks.plus(rows, damping), factored).solve(gradient)
             except scipy.linalg.LinAlgError:
                 step = np.full(len(gradient), np.nan)
             if np.all(np.isfinite(step)) and self.objective.movement(step) <= FARTHEST:
@@ -361,7 +362,7 @@ class ObservedNewton(Descent):
             self.scoring.sum()
             self.moved = 0.0
         matrix = self.objective.observed(self.scoring.point.coefficients)
-        self.hessian = self.objective.factored(matrix.penalised(self.objective.ridge))
+        self.hessian = self.objective.factored(matrix.penalised(self.objective.ridge), self.scoring.factored)
         self.began, self.before, self.is_stuck = self.iteration, np.inf, False
 
     def measure(self) -> None:

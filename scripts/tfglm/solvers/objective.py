@@ -30,6 +30,8 @@ from tfglm.solvers.run import Run
 CONVERGED_BELOW = 1e-6
 """Largest KKT violation of an elastic net at the returned coefficients, as a share of the penalty."""
 
+NOT_FACTORED = Factored(NO_BLOCKS, np.zeros((0, 0)))
+
 PERFECT = 16 * 2.0**-53
 """Residuals are rounding errors below this share of the root mean square of the linear predictor's parts."""
 
@@ -291,8 +293,9 @@ class Objective(ABC):
         sums = self.workload.sum(self.executor, "rectifier", state)
         return sums, assemble(self.design, sums, moving)
 
-    def factored(self, blocks: Blocks) -> Factored:
-        """Factor an information matrix of this objective, with penalties. Raises scipy.linalg.LinAlgError if it is singular."""
+    def factored(self, blocks: Blocks, near: Factored = NOT_FACTORED) -> Factored:
+        """Factor an information matrix of this objective, with penalties. An iteration may begin at the factors of a matrix
+        `near` it. Raises scipy.linalg.LinAlgError if the matrix is singular."""
         return factor(blocks)
 
     def value(self, point: Point) -> float:
@@ -426,15 +429,13 @@ class CrossValidation:
         return int(np.argmax(mean <= mean[best] + self.std_error[best])) if rule == "one_se" else best
 
 
-NOT_FACTORED = Factored(NO_BLOCKS, np.zeros((0, 0)))
-
-
 @dataclass(frozen=True)
 class Solution:
     """The end of a solver; before the first iteration, its start.
 
     - `information` is the factored information matrix of the estimated coefficients at `point`, with the ridge penalty. If the
-      fit is not exact, it is from near `point`. It is empty for a lasso.
+      fit is not exact, it is from near `point`. It is empty for a lasso. Before the first iteration it is empty or begins the
+      first factorisation.
     - `has_covariance`: the inverse of `information` is the covariance of the estimates.
     - `is_perfect`: there is no covariance, because the residuals are rounding errors.
     - `effective` is the effective number of coefficients.

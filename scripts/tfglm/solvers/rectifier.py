@@ -26,7 +26,7 @@ from tfglm.engine.rectified import LADDER, LEAST, ROUNDS
 from tfglm.engine.workload import Workload
 from tfglm.solvers.descent import Descent, halve_until
 from tfglm.solvers.information import Blocks, gradient
-from tfglm.solvers.objective import Objective, Separation
+from tfglm.solvers.objective import NOT_FACTORED, Objective, Separation
 
 NOTHING = 1e-10
 """A smaller minimum counts as 0. Then v moves the candidates by 1, and the others by less than 1.5e-5."""
@@ -128,7 +128,8 @@ class RectifierDescent(Descent):
     def __init__(self, objective: Objective, rounds: np.ndarray, least: np.ndarray):
         self.objective, self.rounds, self.least, self.is_settled = objective, rounds, least, False
         self._stand(*self._at(np.zeros(objective.design.size)))
-        self.ridge = self.blocks.diagonal(objective.design.size) * DAMPING  # at 0 all weights are 1
+        # At 0 all weights are 1.
+        self.ridge, self.factored = self.blocks.diagonal(objective.design.size) * DAMPING, NOT_FACTORED
 
     def _at(self, direction: np.ndarray) -> tuple[np.ndarray, Sums, Blocks]:
         state = self.objective.workload.state(direction) | {ROUNDS: self.rounds, LEAST: self.least}
@@ -139,8 +140,8 @@ class RectifierDescent(Descent):
         self.gradient = np.where(self.objective.unpenalised, gradient(self.objective.design, sums), 0.0)
 
     def measure(self) -> None:
-        factored = self.objective.factored(self.blocks.penalised(self.ridge))
-        self.step = factored.solve(self.gradient)
+        self.factored = self.objective.factored(self.blocks.penalised(self.ridge), self.factored)
+        self.step = self.factored.solve(self.gradient)
         self.square = float(self.step @ self.gradient)
 
     def has_ended(self) -> bool:
