@@ -20,10 +20,14 @@ from tfglm.design.formula import parse
 from tfglm.design.kinds import check_not_smooth
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
+from tfglm.families.family import LikelihoodSums
+from tfglm.families.gaussian import Gaussian
 from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.report.words import NO_WORDS, plain
 from tfglm.results import effects, joint, predict, unseen
 from tfglm.solvers.fitted import Fitted
+from tfglm.solvers.information import Blocks
+from tfglm.solvers.reml import Parameters, Penalties, WorkingModel, first_phi, rises_along
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 R, GAPS = (json.loads((GOLDEN / f"{name}.json").read_text()) for name in ("smooths", "gaps"))
@@ -337,6 +341,44 @@ def test_terms_that_cannot_be_told_apart_are_named_and_have_no_test(terms, error
 def test_terms_that_rows_or_penalties_tell_apart_have_tests(terms, alike):
     summary = fit_files(alike, f"delay ~ {terms}", "gaussian")[1].summary
     assert not any("inseparable_from" in smooth for smooth in summary["smooths"])
+
+
+def test_a_lower_minimum_behind_a_barrier_is_found(tmp_path):
+    """V rises by 0.03 from a straight line before it falls by 1.08. The numbers are those of mgcv's
+    gam(y ~ s(x, by = v, k = 12, bs = "tp") + f + offset(log(e)), binomial, method = "REML"), on as many rows as `fr` says."""
+    rows, weights = pd.read_csv(GOLDEN / "local_minimum.csv"), {"frequency": "fr", "offset": "log(e)"}
+    formulas = [f"y ~ s(x, by=v, k=12, bs=tp{sp}) + f" for sp in ("", ", sp=1e9")]
+    curve, straight = (
+        fit_frame(rows, formula, "binomial", tmp_path / str(number), **weights)[1].summary
+        for number, formula in enumerate(formulas)
+    )
+    (smooth,) = curve["smooths"]
+    assert smooth["lambda_is"] == "finite" and smooth["log_lambda"] == pytest.approx(4.225197373, abs=1e-6)
+    assert smooth["edf"] == pytest.approx(4.707707514, abs=1e-6)
+    assert straight["reml"] - curve["reml"] == pytest.approx(1.077176884, abs=1e-6)
+
+
+def test_v_along_a_log_lambda_is_that_of_the_model():
+    """By one eigendecomposition as by a factorisation at each point, for two penalties of the same coefficients."""
+    random = np.random.default_rng(11)
+    x, y = random.normal(size=(200, 9)), random.normal(size=200)
+    nothing = np.zeros(0)
+    blocks = Blocks(np.arange(9), nothing.astype(int), x.T @ x, np.zeros((9, 0)), nothing)
+    weights = np.stack([np.append(0, row) for row in random.gamma(1, 1, (2, 8))])
+    limits = [np.full(2, value) for value in (-20.0, 20.0, 0.0)]
+    penalties = Penalties((), weights, np.zeros(2), np.append(False, np.full(8, True)), *limits)
+    normal = Gaussian().dispersed
+    sums = LikelihoodSums(loss=0.0, saturated=0.0, base=0.0, rows=200.0, weight_sum=200.0)
+    for dispersed in (None, lambda log_phi: normal(log_phi, sums)):
+        model = WorkingModel("m", penalties, blocks, x.T @ y, 0.5 * y @ y, random.normal(size=9) / 50, dispersed, 1)
+        here = Parameters(np.array([1.0, 18.0]), 0.0)
+        points = np.array([[1.0, place] for place in (-10.0, 0.0, 5.0, 18.0, 20.0)])
+        rises = rises_along(model, here, model.penalised(here.log_lambda), 1, points)
+        each = [Parameters(point, 0.0) for point in (here.log_lambda, *points)]
+        if dispersed:
+            each = [replace(at, log_phi=first_phi(model, at)) for at in each]
+        before, *after = map(model.value, each)
+        np.testing.assert_allclose(rises, np.array(after) - before, rtol=1e-6, atol=1e-6)
 
 
 def test_derivatives_by_theta_are_those_of_differences():

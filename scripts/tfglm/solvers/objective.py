@@ -347,13 +347,15 @@ class Objective(ABC):
         return bool(np.sqrt(squared) <= PERFECT * len(parts) * reach)
 
     def movement(self, step: np.ndarray) -> float:
+        """As `distance`, but 0 if the information matrix does not depend on the linear predictor."""
+        return 0.0 if self.family.quadratic or self.family.constant_information else self.distance(step)
+
+    def distance(self, step: np.ndarray) -> float:
         """The largest movement of a linear predictor by a step [p], for numbers one standard deviation from their mean.
 
-        It is 0 if the information matrix does not depend on the linear predictor. If linear predictors must be above 0, it is
-        a share of the linear predictor of the mean response, because they have the unit of the response.
+        If linear predictors must be above 0, it is a share of the linear predictor of the mean response, because they have the
+        unit of the response.
         """
-        if self.family.quadratic or self.family.constant_information:
-            return 0.0
         moved = sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in self.design.parts)
         if not self.family.positive_predictor:
             return moved

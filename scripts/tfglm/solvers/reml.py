@@ -23,7 +23,6 @@ import scipy.linalg
 from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
 from tfglm.design.splines import SEEN_ABOVE
 from tfglm.design.terms import Smooth
-from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
 from tfglm.solvers.covariance import slope_of_determinant
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
@@ -50,6 +49,18 @@ STRAIGHT = 1e-3
 
 FLAT, FLAT_SLOPE = 1e-5, 1e-6
 """The same, and the slope of V, below which it stays infinite."""
+
+MARGIN, SPACING = 12.0, 1.0
+"""The grid along a log lambda: its distance from the limits, next to which V is flat, and between its points."""
+
+SAME = 1e-9
+"""Difference of V, as a share of its size, that may be a rounding error of two fits."""
+
+WIDEST_AXIS = 200
+"""The largest number of coefficients of a term, or levels of random effects, whose log lambda has a grid."""
+
+RISE = 1.0
+"""Rise of V from an infinite lambda that may be an error of the model."""
 
 RISING = 0.01
 """The slope of V, as a share of these degrees of freedom, from which V rises. Both vanish as lambda rises, and their ratio does
@@ -161,7 +172,8 @@ class WorkingModel:
 
     `name` is the model's. `blocks` is H without penalties, `right` [p] is H b0 less the gradient of the loss, and
     `constant` is the loss at b = 0 in the quadratic approximation. `slope` [p] is t. `dispersed` gives the part of the
-    likelihood that depends on log phi alone; None if phi is 1. `null_size` is m. `theta` is None unless theta is unknown.
+    likelihood that depends on log phi alone; None if phi is 1. `null_size` is m. `theta` is None unless theta is unknown. `bend`
+    [smooths + 1, smooths + 1] adds to the second derivatives, and nothing to V and its gradient at the parameters `bent_at`.
     """
 
     name: str
@@ -173,6 +185,8 @@ class WorkingModel:
     dispersed: Callable[[float], Dispersed] | None
     null_size: int
     theta: ThetaTerms | None = None
+    bend: np.ndarray | None = None
+    bent_at: np.ndarray | None = None
 
     @classmethod
     def near(
@@ -192,20 +206,6 @@ class WorkingModel:
         slope = np.zeros(objective.design.size) if slope is None else slope
         right = curved - derivative
         return cls(objective.design.model, penalties, blocks, right, constant, slope, dispersed(objective), null_size)
-
-    @classmethod
-    def at(cls, solution: Solution, penalties: Penalties) -> "WorkingModel":
-        """The exact model at a fit."""
-        objective, point = solution.objective, solution.point
-        try:
-            blocks, slope = curvature(objective, point.coefficients, point.information)
-        except scipy.linalg.LinAlgError:
-            raise UserError(
-                f"models.{objective.design.model}.formula: the likelihood of the smooth terms is not concave at the fit, so "
-                f"there are no smoothing parameters; use the canonical link of family {objective.design.family}, or fewer "
-                "smooth terms"
-            ) from None
-        return cls.near(objective, point, penalties, blocks, slope)
 
     def penalised(self, log_lambda: np.ndarray) -> Factored:
         return factor(self.blocks.penalised(self.penalties.ridge(log_lambda)))
@@ -233,6 +233,9 @@ class WorkingModel:
         if self.theta:
             beyond = self.beyond(parameters)
             value += self.theta.slope * beyond + 0.5 * self.theta.curvature * beyond**2
+        if self.bend is not None:
+            moved = parameters.vector - self.bent_at
+            value += 0.5 * float(moved @ self.bend @ moved)
         return value
 
     def derivatives(self, parameters: Parameters) -> "Derivatives":
@@ -268,7 +271,10 @@ class WorkingModel:
             slope_of_phi += float(theta.of_gradient @ b - self.slope @ back)
             whole[:size, size] = whole[size, :size] = moved @ theta.of_gradient + to_slope @ back
             whole[size, size] = theta.curvature - float(theta.of_gradient @ back)
-        return Derivatives(np.append(gradient, slope_of_phi), whole, slopes - traces, moved)
+        slope = np.append(gradient, slope_of_phi)
+        if self.bend is not None:
+            slope, whole = slope + self.bend @ (parameters.vector - self.bent_at), whole + self.bend
+        return Derivatives(slope, whole, slopes - traces, moved)
 
 
 class Derivatives(NamedTuple):
@@ -368,20 +374,116 @@ class RemlDescent(Descent):
         return True
 
 
+class Elsewhere(NamedTuple):
+    """Where V may have another minimum: `parameters` that differ in log lambda `number`, and the `value` of the model there."""
+
+    number: int
+    parameters: Parameters
+    value: float
+
+
+def elsewhere(model: WorkingModel, parameters: Parameters, is_rough: Callable[[np.ndarray], bool]) -> list[Elsewhere]:
+    """Where V may have minima as low as at the parameters, the lowest first. A grid of the model along the axis of each log
+    lambda shows them:
+
+    - Newton's method leads from a minimum on the grid to a lower V.
+    - The lambda is infinite, and V rises by less than RISE over many points. The last of these is where V may fall again, if the
+      model `is_rough` for the movement of b [p] to there.
+    """
+    penalties, found, here = model.penalties, [], model.value(parameters)
+    factored, sizes = model.penalised(parameters.log_lambda), np.count_nonzero(penalties.weights, axis=1)
+    b = factored.solve(model.right_at(parameters))
+    for number in map(int, np.flatnonzero((penalties.lowest < penalties.highest) & (sizes <= WIDEST_AXIS))):
+        lowest, highest, at = penalties.lowest[number], penalties.highest[number], parameters.log_lambda[number]
+        grid = np.append(np.arange(lowest + MARGIN, highest - MARGIN, SPACING), highest)
+        points = np.repeat(parameters.log_lambda[None], len(grid) + 1, axis=0)
+        points[:, number] = np.append(grid, at)
+        points = points[np.argsort(points[:, number])]
+        rises = np.array([np.inf, *rises_along(model, parameters, factored, number, points), np.inf])
+        is_lowest = (rises[1:-1] < rises[:-2]) & (rises[1:-1] < rises[2:])
+        for point in points[is_lowest & (points[:, number] != at)]:
+            descent = RemlDescent(model, replace(parameters, log_lambda=point))
+            descent.run()
+            other = Elsewhere(number, descent.parameters, model.value(descent.parameters))
+            if is_lower(other.value, here):
+                found.append(other)
+        edge = points[-max(int(np.argmin(rises[-2::-1] < RISE)), 1)]  # the points from infinity on
+        if at == highest and edge[number] < highest:
+            moved = replace(parameters, log_lambda=edge)
+            if is_rough(model.penalised(edge).solve(model.right_at(moved)) - b):
+                found.append(Elsewhere(number, moved, here + RISE))
+    return sorted(found, key=lambda other: other.value)
+
+
+def rises_along(
+    model: WorkingModel, parameters: Parameters, factored: Factored, number: int, points: np.ndarray
+) -> np.ndarray:
+    """The rise of V of a model from the parameters to points [points, smooths] that differ in log lambda `number`; infinite where
+    H + P is not positive definite. An unknown phi is that of the lowest V. `factored` is H + P at the parameters.
+
+    With A = H + P, A + delta S for all points costs one eigendecomposition, of S^1/2 A^-1 S^1/2.
+    """
+    weights, size = model.penalties.weights[number], model.penalties.weights.shape[1]
+    places, right = np.flatnonzero(weights), model.right_at(parameters)
+    root = np.sqrt(weights[places])
+    inverse = np.array([factored.solve(np.bincount([place], minlength=size))[places] for place in places])
+    values, vectors = np.linalg.eigh(root[:, None] * inverse * root)
+    b, to_slope = (vectors.T @ (root * factored.solve(each)[places]) for each in (right, model.slope))
+    delta = (np.exp(points[:, number]) - np.exp(parameters.log_lambda[number]))[:, None]
+    grown = 1.0 + delta * values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rises = np.sum(0.5 * np.log(grown) - delta * b * to_slope / grown, axis=1)
+        losses = 0.5 * np.sum(delta * b**2 / grown, axis=1)
+    rises -= 0.5 * np.array([model.penalties.determinant(point) for point in points])
+    rises += 0.5 * model.penalties.determinant(parameters.log_lambda)
+    if model.dispersed:
+        here = model.constant - 0.5 * float(right @ factored.solve(right))
+        before, *after = (lowest_by_phi(model, loss, parameters.log_phi) for loss in here + np.append(0.0, losses))
+        losses = np.array(after) - before
+    return np.where(np.all(grown > 0, axis=1), rises + losses, np.inf)
+
+
+def is_lower(value: float, than: float) -> bool:
+    """Whether V is lower by more than a rounding error of two fits."""
+    return value < than - SAME * abs(than)
+
+
+def restricted(objective: Objective, point: Point, model: WorkingModel, parameters: Parameters) -> float:
+    """V at a minimum of F."""
+    phi, penalties = float(np.exp(parameters.log_phi)) if model.dispersed else 1.0, model.penalties
+    value = point.loss / phi
+    value += model.dispersed(parameters.log_phi).value if model.dispersed else -float(objective.counts["base"])
+    value += 0.5 * float(objective.ridge @ point.coefficients**2) / phi
+    value += 0.5 * model.penalised(parameters.log_lambda).log_determinant()
+    return value - 0.5 * (penalties.log_determinant(parameters.log_lambda) + model.null_size * np.log(2 * np.pi * phi))
+
+
 def first_phi(model: WorkingModel, parameters: Parameters) -> float:
     """log phi from the penalised loss for each row, where Newton's method begins."""
-    assert model.dispersed
     b = model.penalised(parameters.log_lambda).solve(model.right)
-    scaled, log_phi = model.constant - 0.5 * float(model.right @ b), parameters.log_phi
+    return best_phi(model, model.constant - 0.5 * float(model.right @ b), parameters.log_phi)
+
+
+def best_phi(model: WorkingModel, loss: float, log_phi: float) -> float:
+    """The log phi with the lowest V at a penalised loss, by Newton's method from another one."""
+    assert model.dispersed
     for _ in range(MOST_STEPS):
-        of_phi = model.dispersed(log_phi)
-        slope = of_phi.slope - scaled / np.exp(log_phi) - 0.5 * model.null_size
-        curvature = scaled / np.exp(log_phi) + of_phi.curvature
+        of_phi, scaled = model.dispersed(log_phi), loss / np.exp(log_phi)
+        slope, curvature = of_phi.slope - scaled - 0.5 * model.null_size, scaled + of_phi.curvature
         step = float(np.clip(-slope / curvature, -1.0, 1.0)) if curvature > 0 else -float(np.sign(slope))
         log_phi += step
         if abs(step) <= PRECISE:
             break
     return log_phi
+
+
+def lowest_by_phi(model: WorkingModel, loss: float, log_phi: float) -> float:
+    """The part of V that depends on phi, at the phi where it is lowest; infinite without a loss."""
+    assert model.dispersed
+    if not 0 < loss < np.inf:
+        return np.inf
+    log_phi = best_phi(model, loss, log_phi)
+    return float(loss / np.exp(log_phi) + model.dispersed(log_phi).value - 0.5 * model.null_size * log_phi)
 
 
 def dispersed(objective: Objective) -> Callable[[float], Dispersed] | None:

@@ -138,15 +138,11 @@ def by_restricted_likelihood(poisson: Solution, search: Callable[[float], WithTh
     Raises
     ------
     UserError
-        If theta has no finite estimate, or if the search does not settle.
+        If theta has no finite estimate.
     """
-    found, design = search(float(theta_by_moments(poisson)[0])), poisson.objective.design
+    found = search(float(theta_by_moments(poisson)[0]))
     if found.theta > LARGEST_THETA:
         raise no_theta(poisson)
-    if not found.is_settled:
-        raise UserError(
-            f"models.{design.model}.theta: its estimate did not settle; give a number, such as {found.theta:.3g}"
-        )
     return Shape("theta", found.theta, found.std_error, np.array([found.theta]), near=found.solution)
 
 

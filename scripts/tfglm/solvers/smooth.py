@@ -3,16 +3,17 @@
 A fit minimises the loss with the penalties of smooth terms, F, at the smoothing parameters that minimise V (solvers.reml).
 
 1. Go to the minimum of F and V in the model of the last pass (`JointDescent`). The next pass sums the gradient, H and t there,
-   until nothing moves. The derivative of V is exact at the end.
-2. Fit at the lambdas, for the certificate.
-3. If 1 has not settled, begin again at lambdas for t = 0 (`step_by_step`), and fit. Then sum H and t at the fit, find new
-   lambdas, and go to 2 until none moves (`Relaxation`).
+   until nothing moves. The derivative of V is exact at the end. Then fit at the lambdas, for the certificate.
+2. If 1 has not settled, begin again with a fit at each step of lambda, so that V falls with each (`ProfileDescent`).
+3. Look for other minima of V along the axis of each log lambda, in the model. Go downhill from them as in 2, and keep the fit
+   with the lowest V.
 
 In a linear regression the loss is quadratic and t = 0, so the first lambdas are the last. An unknown theta of the negative
-binomial takes part in 1 like a smoothing parameter (`with_theta`).
+binomial takes part like a smoothing parameter (`with_theta`).
 """
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,35 +28,38 @@ from tfglm.solvers import newton
 from tfglm.solvers.covariance import inverse_of_factored
 from tfglm.solvers.descent import Descent, is_no_higher
 from tfglm.solvers.fitted import EMPTY, Fitted
-from tfglm.solvers.information import Blocks, assemble, factor, gradient
+from tfglm.solvers.information import Blocks, Factored, assemble, factor, gradient
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Objective, Point, Solution
 from tfglm.solvers.plain import PlainObjective
 from tfglm.solvers.prepare import by_coefficient
 from tfglm.solvers.reml import (
+    LONGEST,
     Parameters,
     Penalties,
     RemlDescent,
     ThetaTerms,
     WorkingModel,
     covariance_of,
+    elsewhere,
+    first_phi,
+    is_lower,
     needs_exact_hessian,
+    restricted,
     varies,
     with_exact_hessian,
 )
-from tfglm.solvers.run import Reporter
 from tfglm.solvers.smooth_report import corrected, report
-
-MOST_TURNS = 50
 
 MOST_JOINT, MOST_WITH_THETA = 20, 40
 """The largest number of steps of b and of the smoothing parameters together; and with theta."""
 
-COARSE = 1.0
-"""Passes sum t once log lambda and log phi move by less than this. Before, t = 0."""
+MOST_FITS = 200
+"""The largest number of fits at smoothing parameters."""
 
-LITTLE = 0.1
-"""Movement of log lambda and log phi below which turns with t = 0 end."""
+COARSE = 1.0
+"""Passes sum t once log lambda and log phi move by less than this. Before, t = 0. Second derivatives of V are learnt from steps
+that are no longer."""
 
 LONGEST_FAR, CLOSE_THETA = 2.0, 0.1
 """The largest movement of log lambda while t = 0, except the first, and after a larger movement of log theta than this. Far from
@@ -73,11 +77,20 @@ LARGEST_THETA = 1e7
 SHOWN = 5
 """Lambdas that a message names."""
 
-TAKEN_BACK = -0.5
-"""The part of the turn before that a turn keeps, below which turns become shorter."""
-
 SETTLED = 1e-7
 """Largest movement of log lambda and log phi in the last turn."""
+
+WELL_FORETOLD = 0.75
+"""Share of the foretold fall of V from which steps become longer."""
+
+ORTHOGONAL = 1e-8
+"""Cosine below which the miss of a gradient says nothing of the second derivative along a step (Nocedal and Wright 2006)."""
+
+STIFFER = (0.0, 4.0, 8.0, 16.0, 32.0)
+"""By how much the first log lambda may have to be larger."""
+
+ROUGH_FROM = 0.1
+"""Movement of linear predictors from which a model of V is rough, because weights change."""
 
 
 class SmoothObjective(PlainObjective):
@@ -111,145 +124,205 @@ class SmoothObjective(PlainObjective):
 
 def solve(start: Solution) -> Solution:
     """Minimise F at the smoothing parameters that minimise V. Raises UserError if these do not settle, and as newton.solve."""
-    objective, point = start.objective, start.point
+    objective = start.objective
     refuse_single_rows(objective)
-    penalties = Penalties.of(objective, point.information)
+    penalties = Penalties.of(objective, start.point.information)
     if not len(penalties.smooths):
         return newton.solve(start)
-    turns = Turns(penalties, objective.run.reporter, penalties.begin(start.near))
-    joint = JointDescent(objective, point, turns, start.near)
-    joint.run()  # 1.
-    iterations, begun = joint.iteration, None if joint.is_settled else step_by_step(objective, point, penalties)
-    turns, point = begun or (turns, joint.expected())
-    solution, relaxation = replace(start, point=point), Relaxation()
-    while True:
-        objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
-        solution = newton.solve(replace(start, objective=objective, point=solution.point))  # 2.
-        iterations += solution.iterations
-        if joint.is_settled or not solution.converged:
-            break
-        fresh = solution.information.blocks.penalised(-objective.ridge)
-        solution = replace(solution, point=replace(solution.point, blocks=fresh))
-        before = turns.parameters
-        turns.take(WorkingModel.at(solution, penalties))  # 3.
-        if turns.moved <= SETTLED:
-            turns.parameters = before
-            break
-        turns.parameters = relaxation.after(before, turns.parameters)
-    at_end = turns.model.derivatives(turns.parameters)
-    which = varies(penalties, turns.parameters)
+    search = Search(start, penalties)
+    found = search.lowest(penalties.begin(start.near), start.near)
+    solution, parameters = found.solution, found.parameters
+    at_end = found.model.derivatives(parameters)
+    which = varies(penalties, parameters)
     exactly = which & needs_exact_hessian(objective.design.std_errors, penalties)
     if exactly.any() and solution.converged:
-        at_end = with_exact_hessian(at_end, solution, penalties, turns.parameters, exactly)
+        at_end = with_exact_hessian(at_end, solution, penalties, parameters, exactly)
     covariance = covariance_of(at_end.hessian, which)
     moved = root_of(covariance)[:, : len(at_end.moved)] @ at_end.moved
-    facts = report(solution, penalties, turns.parameters, turns.model, covariance)
+    facts = report(solution, penalties, parameters, found.model, covariance)
     return replace(
         solution,
-        iterations=iterations,
         smooths=facts | corrected(solution, moved),
         of_lambda=moved,
-        log_lambda=turns.parameters.log_lambda,
+        log_lambda=parameters.log_lambda,
         near=None,  # as large as the information
     )
 
 
-def step_by_step(objective: Objective, point: Point, penalties: Penalties) -> "tuple[Turns, Point] | None":
-    """Turns with t = 0 from the beginning, each near the minimum of F at the lambdas before, until lambdas move little; None if a
-    matrix has no inverse. It takes more passes than `JointDescent`, and fails less often where few rows determine a term."""
-    turns = Turns(penalties, objective.run.reporter, penalties.begin(None))
-    df_residual = max(float(objective.counts["rows"]) - np.count_nonzero(objective.free) + penalties.size, 1.0)
-    try:
-        turns.take(WorkingModel.near(objective, point, penalties))
-        while turns.moved > LITTLE:
-            objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
-            scoring = FisherScoring(objective, point, df_residual, ROUGH_STEPS, ROUGH, is_exact=False)
-            scoring.run()
-            point = scoring.point if scoring.point.blocks else objective.at(scoring.point.coefficients)
-            turns.take(WorkingModel.near(objective, point, penalties))
-    except scipy.linalg.LinAlgError:
-        return None
-    return turns, point
+class Fitting(NamedTuple):
+    """A fit at smoothing parameters, and the model of V there."""
+
+    parameters: Parameters
+    solution: Solution
+    model: WorkingModel
 
 
-class Relaxation:
-    """Shorter turns where turns overshoot: V far from a fit differs from its model, so turns may alternate between two lambdas.
+@dataclass(frozen=True)
+class Search:
+    """The search for the smoothing parameters of a fit that begins at `start`. With `of_theta`, the design with an unknown theta,
+    log theta is one of the parameters."""
 
-    If a turn takes back more than half of the turn before, both have moved too far. The next turns go the share `length` of their
-    way, which would end the search if new lambdas were a linear function of those before (Irons and Tuck, International Journal
-    for Numerical Methods in Engineering 1, 1969).
-    """
+    start: Solution
+    penalties: Penalties
+    of_theta: Design | None = None
 
-    def __init__(self) -> None:
-        self.length, self.last = 1.0, np.zeros(0)
+    def lowest(self, first: Parameters, near: Solution | None) -> Fitting:
+        """The fit with the lowest V that is found from the first parameters, and from other minima of the model of V. Raises
+        UserError if the parameters do not settle."""
+        joint = JointDescent(self, first, near)
+        joint.run()  # 1.
+        if joint.is_settled or joint.is_poisson:
+            found = joint.fitting()
+        else:
+            descent = ProfileDescent(self, self.begin(first))  # 2.
+            descent.run()
+            if not descent.is_settled and descent.found.solution.converged:
+                raise self.unsettled(descent.found.parameters)
+            found = descent.found
+        return self.beside(found) if found.solution.converged and not found.solution.is_perfect else found
 
-    def after(self, before: Parameters, found: Parameters) -> Parameters:
-        """The parameters to fit with, between those before and those that a turn has found."""
-        whole = found.vector - before.vector
-        if len(self.last):
-            kept = float(whole @ self.last / (self.last @ self.last))
-            if kept < TAKEN_BACK:
-                self.length /= 1.0 - kept
-        self.last = whole
-        moved = before.vector + self.length * whole
-        return Parameters(moved[:-1], float(moved[-1])) if self.length < 1.0 else found
+    def begin(self, first: Parameters) -> Fitting:
+        """The fit at the first parameters, or at larger lambdas if the loss is not convex there. Raises UserError if it is convex
+        at none."""
+        objective = self.start.objective
+        for more in STIFFER:
+            log_lambda = np.clip(first.log_lambda + more, self.penalties.lowest, self.penalties.highest)
+            with suppress(scipy.linalg.LinAlgError):
+                return self.fitted(replace(first, log_lambda=log_lambda), self.start.point.coefficients)
+        raise UserError(
+            f"models.{objective.design.model}.formula: the likelihood of the smooth terms is not concave at any fit, so there "
+            f"are no smoothing parameters; use the canonical link of family {objective.design.family}, or fewer smooth terms"
+        )
+
+    def beside(self, found: Fitting) -> Fitting:
+        """The fit with the lowest V among `found` and what is downhill from where its model may have other minima."""
+        family, here = self.start.objective.family, found.parameters.log_lambda
+
+        def is_rough(step: np.ndarray) -> bool:
+            return not family.quadratic and found.solution.objective.distance(step) > ROUGH_FROM
+
+        others, value = elsewhere(found.model, found.parameters, is_rough), np.inf
+        if others:
+            value = self.value(found)
+        for number, other, _ in others:
+            trial = self.trial(other, found)
+            if not trial:
+                continue
+            descent = ProfileDescent(self, trial)
+            descent.measure()
+            left, to_go = (abs(each.log_lambda[number] - here[number]) for each in (other, descent.next))
+            if descent.value < value or to_go > left:
+                descent.run()
+                if descent.is_settled and is_lower(descent.value, value):
+                    return self.beside(descent.found)
+        return found
+
+    def objective(self, parameters: Parameters) -> Objective:
+        """The objective at these parameters."""
+        objective = self.start.objective
+        if self.of_theta:
+            design = self.of_theta.as_fitted({"theta": float(np.exp(parameters.log_phi))})
+            objective = replace(objective, workload=objective.workload.with_design(design))
+        return replace(objective, ridge=self.penalties.ridge(parameters.log_lambda))
+
+    def summed(
+        self, objective: Objective, coefficients: np.ndarray, factored: Factored, log_theta: float
+    ) -> tuple[Point, WorkingModel]:
+        """The point at some coefficients [p], and the model there, by a pass for H and t. `factored` is H + P for t."""
+        design, of_theta = objective.design, self.of_theta is not None
+        state = objective.workload.state(coefficients) | inverse_of_factored(design, factored)
+        if of_theta:
+            state |= {SHAPE: np.exp([log_theta])}
+        sums = objective.workload.sum(objective.executor, "curvature_by_shape" if of_theta else "curvature", state)
+        blocks = assemble(design, sums, objective.free)
+        expected = blocks if objective.family.canonical else None
+        point = Point(coefficients, float(sums["loss"]), gradient(design, sums), float(sums["pearson"]), expected)
+        slope = np.where(objective.free, gradient(design, sums, "slope_"), 0.0)
+        model = WorkingModel.near(objective, point, self.penalties, blocks, slope)
+        if of_theta:
+            theta, of_gradient = np.exp(log_theta), np.where(objective.free, gradient(design, sums, "shape_"), 0.0)
+            score, information = float(sums["score"]), float(sums["information"])
+            # The model measures from b = 0, where the change of theta has the constant below.
+            at_zero = float(sums["half_weight"]) - theta * score - float(of_gradient @ coefficients)
+            terms = ThetaTerms(log_theta, at_zero, theta**2 * information - theta * score, of_gradient)
+            model = replace(model, theta=terms)
+        return point, model
+
+    def fitted(self, parameters: Parameters, coefficients: np.ndarray) -> Fitting:
+        """The fit at these parameters, from some coefficients [p]. An unknown phi is that of the lowest V. Raises as
+        newton.solve, and scipy.linalg.LinAlgError if the loss is not convex at the fit."""
+        objective = self.objective(parameters)
+        solution = newton.solve(replace(self.start, objective=objective, point=objective.at(coefficients)))
+        coefficients, factored = solution.point.coefficients, solution.information
+        if not objective.family.canonical:
+            factored = factor(objective.observed(coefficients).penalised(objective.ridge))
+        _, model = self.summed(objective, coefficients, factored, parameters.log_phi)
+        if model.dispersed and not solution.is_perfect:
+            parameters = replace(parameters, log_phi=first_phi(model, parameters))
+        return Fitting(parameters, solution, model)
+
+    def trial(self, parameters: Parameters, found: Fitting) -> Fitting | None:
+        """The fit at other parameters than those of a fit; None if there is none."""
+        # F has a minimum at all lambdas, because it has one at those of the fit. So no rows are separated.
+        start = replace(self.start, objective=replace(self.start.objective, overlaps=True))
+        try:
+            trial = replace(self, start=start).fitted(parameters, found.solution.point.coefficients)
+        except (UserError, scipy.linalg.LinAlgError):
+            return None
+        return trial if trial.solution.converged else None
+
+    def value(self, found: Fitting) -> float:
+        """V of a fit."""
+        objective = found.solution.objective
+        if self.of_theta:
+            by_term = objective.design.by_term(found.solution.point.coefficients)
+            objective = replace(objective, counts=objective.workload.sum(objective.executor, "counts", by_term))
+        return restricted(objective, found.solution.point, found.model, found.parameters)
+
+    def unsettled(self, parameters: Parameters) -> UserError:
+        """The error for parameters that do not settle."""
+        model = self.start.objective.design.model
+        if self.of_theta:
+            return UserError(
+                f"models.{model}.theta: its estimate did not settle in {MOST_FITS} fits; give a number, such as "
+                f"{np.exp(parameters.log_phi):.3g}"
+            )
+        return UserError(
+            f"models.{model}.formula: the smoothing parameters did not settle in {MOST_FITS} fits; use a smaller k, or fewer "
+            "smooth terms"
+        )
+
+    def tell(self, parameters: Parameters) -> None:
+        """Report the parameters of a turn."""
+        shown = [f"{value:.4g}" for value in parameters.log_lambda[:SHOWN]]
+        more = ", ..." if len(self.penalties.smooths) > SHOWN else ""
+        self.start.objective.run.reporter.tell(f"log lambda {', '.join(shown)}{more}")
 
 
 class WithTheta(NamedTuple):
-    """Theta of the negative binomial and its standard error, and the fit at it, where a search with this theta begins. The
-    search `is_settled` if it has found the minimum of V."""
+    """Theta of the negative binomial and its standard error, and the fit at it, where a search with this theta begins."""
 
     theta: float
     std_error: float
     solution: Solution
-    is_settled: bool
 
 
 def with_theta(poisson: Solution, theta: float) -> WithTheta:
-    """The theta that minimises V with the smoothing parameters, from a first value and from the fit with an infinite theta."""
+    """The theta that minimises V with the smoothing parameters, from a first value and from the fit with an infinite theta.
+    Raises UserError if it does not settle."""
     asked = poisson.objective.design
     workload = poisson.objective.workload.with_design(asked.as_fitted({"theta": theta}))
     objective = replace(poisson.objective, workload=workload)
     point = objective.at(poisson.point.coefficients)
     penalties = Penalties.of(objective, point.information)
     first = replace(penalties.begin(poisson), log_phi=float(np.log(theta)))
-    turns = Turns(penalties, objective.run.reporter, first)
     information = factor(point.information.penalised(penalties.ridge(first.log_lambda)))
-    joint = JointDescent(objective, point, turns, replace(poisson, information=information), of_theta=asked)
-    joint.run()
-    error = np.nan
-    if joint.is_settled:
-        hessian = turns.model.derivatives(turns.parameters).hessian
-        error = float(np.sqrt(covariance_of(hessian, varies(penalties, turns.parameters))[-1, -1]))
-    theta = float(np.exp(turns.parameters.log_phi))
-    end = Solution(joint.objective, joint.point, joint.factored, log_lambda=turns.parameters.log_lambda)
-    return WithTheta(theta, theta * error, end, joint.is_settled)
-
-
-class Turns:
-    """The turns of a fit. `parameters` are the last, which have `moved` by so much from those before, and `model` gave them."""
-
-    model: WorkingModel
-
-    def __init__(self, penalties: Penalties, reporter: Reporter, first: Parameters):
-        self.penalties, self.reporter, self.number = penalties, reporter, 0
-        self.parameters, self.moved = first, np.inf
-
-    def take(self, model: WorkingModel, longest: float = np.inf) -> None:
-        """Minimise V of a model, with log lambda no further than `longest` from its value before. Raises UserError after
-        MOST_TURNS."""
-        search = RemlDescent(model, self.parameters, longest)
-        search.run()
-        self.moved = float(np.abs(search.parameters.vector - self.parameters.vector).max())
-        self.model, self.parameters, self.number = model, search.parameters, self.number + 1
-        shown = [f"{value:.4g}" for value in self.parameters.log_lambda[:SHOWN]]
-        more = ", ..." if len(self.penalties.smooths) > SHOWN else ""
-        self.reporter.tell(f"log lambda {', '.join(shown)}{more}")
-        if self.number == MOST_TURNS:
-            raise UserError(
-                f"models.{model.name}.formula: the smoothing parameters did not settle in {MOST_TURNS} turns; use a smaller k, "
-                "or fewer smooth terms"
-            )
+    search = Search(Solution(objective, point), penalties, asked)
+    found = search.lowest(first, replace(poisson, information=information))
+    hessian = found.model.derivatives(found.parameters).hessian
+    error = float(np.sqrt(covariance_of(hessian, varies(penalties, found.parameters))[-1, -1]))
+    theta = float(np.exp(found.parameters.log_phi))
+    return WithTheta(theta, theta * error, replace(found.solution, log_lambda=found.parameters.log_lambda))
 
 
 def refuse_single_rows(objective: Objective) -> None:
@@ -267,116 +340,84 @@ def refuse_single_rows(objective: Objective) -> None:
 class JointDescent(Descent):
     """Steps of b and of the smoothing parameters together. Each needs one pass over the rows.
 
-    1. `turns` minimises V in the `model` of the last pass. The step goes to the b of that minimum.
+    1. Minimise V in the `model` of the last pass. The `parameters` are those of the minimum, which have `moved` by so much. The
+       step goes to the b of that minimum.
     2. End if neither the parameters nor b move (`is_settled`); then the parameters before count, at which b was found. In a
-       linear regression the first step ends the search.
+       linear regression the first step ends the search. It `is_poisson` if theta is as good as infinite.
     3. The next pass sums F, H and t there, t with the matrix of the pass before. If F has risen, scoring steps take its place
        (`newton.FisherScoring`), since they have every remedy.
 
     The expected information has t = 0. Passes sum the second derivative of the loss and t once the parameters or b move
-    little (`is_near`), or from the beginning if there is a solution `near`. Log lambda moves freely only then (`is_free`). With
-    `of_theta`, the design with an unknown theta, log theta is one of the parameters. `factored` is H + P of the last model.
+    little (`is_near`), or from the beginning if there is a solution `near`. Log lambda moves freely only then (`is_free`).
+    `factored` is H + P of the last model.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        point: Point,
-        turns: Turns,
-        near: Solution | None = None,
-        of_theta: Design | None = None,
-    ):
-        self.turns, self.of_theta, self.is_settled = turns, of_theta, False
-        self.most = min(MOST_WITH_THETA if of_theta else MOST_JOINT, objective.run.max_iterations)
-        self.df_residual = float(objective.counts["rows"]) - np.count_nonzero(objective.free) + turns.penalties.size
-        self.objective, self.point = self._objective(objective, turns.parameters), point
-        self.model = WorkingModel.near(objective, point, turns.penalties)
-        self.lambda_squared, self.is_near, self.is_free = np.inf, near is not None, of_theta is None
+    def __init__(self, search: Search, first: Parameters, near: Solution | None = None):
+        start, self.with_theta = search.start, search.of_theta is not None
+        self.search, self.parameters, self.is_settled, self.is_poisson = search, first, False, False
+        self.most = min(MOST_WITH_THETA if self.with_theta else MOST_JOINT, start.objective.run.max_iterations)
+        rows, free = float(start.objective.counts["rows"]), np.count_nonzero(start.objective.free)
+        self.df_residual = max(rows - free + search.penalties.size, 1.0)
+        self.objective, self.point = search.objective(first), start.point
+        self.model = WorkingModel.near(self.objective, self.point, search.penalties)
+        self.lambda_squared, self.is_near, self.is_free = np.inf, near is not None, not self.with_theta
         if near:
             self.factored = near.information
-            self.point, self.model = self._summed(near.point.coefficients)
-
-    def _objective(self, objective: Objective, parameters: Parameters) -> Objective:
-        """The objective at these parameters."""
-        if self.of_theta:
-            design = self.of_theta.as_fitted({"theta": float(np.exp(parameters.log_phi))})
-            objective = replace(objective, workload=objective.workload.with_design(design))
-        return replace(objective, ridge=self.turns.penalties.ridge(parameters.log_lambda))
-
-    def _summed(self, coefficients: np.ndarray) -> tuple[Point, WorkingModel]:
-        """The point at some coefficients [p], and the model there, by a pass for H and t."""
-        objective, design, of_theta = self.objective, self.objective.design, self.of_theta is not None
-        log_theta = self.turns.parameters.log_phi
-        state = objective.workload.state(coefficients) | inverse_of_factored(design, self.factored)
-        if of_theta:
-            state |= {SHAPE: np.exp([log_theta])}
-        sums = objective.workload.sum(objective.executor, "curvature_by_shape" if of_theta else "curvature", state)
-        blocks = assemble(design, sums, objective.free)
-        expected = blocks if objective.family.canonical else None
-        point = Point(coefficients, float(sums["loss"]), gradient(design, sums), float(sums["pearson"]), expected)
-        slope = np.where(objective.free, gradient(design, sums, "slope_"), 0.0)
-        model = WorkingModel.near(objective, point, self.turns.penalties, blocks, slope)
-        if of_theta:
-            theta, of_gradient = np.exp(log_theta), np.where(objective.free, gradient(design, sums, "shape_"), 0.0)
-            score, information = float(sums["score"]), float(sums["information"])
-            # The model measures from b = 0, where the change of theta has the constant below.
-            at_zero = float(sums["half_weight"]) - theta * score - float(of_gradient @ coefficients)
-            terms = ThetaTerms(log_theta, at_zero, theta**2 * information - theta * score, of_gradient)
-            model = replace(model, theta=terms)
-        return point, model
+            self.point, self.model = self._at(near.point.coefficients)
 
     def expected(self) -> Point:
         """The point with the expected information."""
         return self.point if self.point.blocks else self.objective.at(self.point.coefficients)
 
     def measure(self) -> None:
-        self.before, self.lambda_squared = self.turns.parameters, np.nan
+        self.before, self.lambda_squared = self.parameters, np.nan
         try:
             self._turn()
         except scipy.linalg.LinAlgError:
             if not self.point.blocks:
                 # The second derivative of the loss is not positive definite here. The expected information is.
                 self.point = self.expected()
-                self.model = WorkingModel.near(self.objective, self.point, self.turns.penalties)
+                self.model = WorkingModel.near(self.objective, self.point, self.search.penalties)
                 self.measure()
 
     def _turn(self) -> None:
-        turns = self.turns
-        turns.take(self.model, np.inf if self.is_free else LONGEST_FAR)
-        self.objective = self._objective(self.objective, turns.parameters)
-        self.factored = self.model.penalised(turns.parameters.log_lambda)
-        self.step = self.factored.solve(self.model.right_at(turns.parameters)) - self.point.coefficients
+        descent = RemlDescent(self.model, self.parameters, np.inf if self.is_free else LONGEST_FAR)
+        descent.run()
+        self.parameters = descent.parameters
+        self.search.tell(self.parameters)
+        self.moved = float(np.abs(self.parameters.vector - self.before.vector).max())
+        self.objective = self.search.objective(self.parameters)
+        self.factored = self.model.penalised(self.parameters.log_lambda)
+        self.step = self.factored.solve(self.model.right_at(self.parameters)) - self.point.coefficients
         square = float(self.step @ self.factored.blocks.times(self.step))
-        dispersion = self.objective.dispersion(self.point, max(self.df_residual, 1.0))
+        dispersion = self.objective.dispersion(self.point, self.df_residual)
         self.lambda_squared = square / dispersion if dispersion > 0 else np.nan
-        if self.of_theta:
-            self.is_free = abs(turns.parameters.log_phi - self.before.log_phi) <= CLOSE_THETA
+        if self.with_theta:
+            self.is_free = abs(self.parameters.log_phi - self.before.log_phi) <= CLOSE_THETA
         else:
-            self.is_free = self.is_near = turns.moved <= COARSE or self.lambda_squared <= ROUGH
+            self.is_free = self.is_near = self.moved <= COARSE or self.lambda_squared <= ROUGH
 
     def has_ended(self) -> bool:
-        turns, family = self.turns, self.objective.family
-        if family.quadratic or np.isnan(self.lambda_squared):
-            self.is_settled = family.quadratic
+        if self.objective.family.quadratic or np.isnan(self.lambda_squared):
+            self.is_settled = self.objective.family.quadratic
             return True
         value, reporter = self.objective.value(self.point), self.objective.run.reporter
         reporter.live(f"iteration {self.iteration}: loss {value:.10g}, lambda^2 {self.lambda_squared:.3g}")
         reporter.record(self.iteration, {"newton/loss": value, "newton/lambda squared": self.lambda_squared})
-        if self.of_theta and not self.model.theta:
+        if self.with_theta and not self.model.theta:
             return self.iteration == self.most
-        self.is_settled = turns.moved <= SETTLED and self.lambda_squared <= SHORT
+        self.is_settled = self.moved <= SETTLED and self.lambda_squared <= SHORT
         if self.is_settled:
-            turns.parameters = self.before
-            self.objective = self._objective(self.objective, self.before)
-        is_poisson = self.of_theta is not None and turns.parameters.log_phi > np.log(LARGEST_THETA)
-        return self.is_settled or is_poisson or self.iteration == self.most
+            self.parameters, self.objective = self.before, self.search.objective(self.before)
+        self.is_poisson = self.with_theta and self.parameters.log_phi > np.log(LARGEST_THETA)
+        return self.is_settled or self.is_poisson or self.iteration == self.most
 
     def go(self) -> bool:
         point, model = self._at(self.point.coefficients + self.step)
         if not self._is_lower(point):
             self.objective.run.reporter.live(f"  the loss rose to {self.objective.value(point):.10g}: scoring steps")
             scoring = FisherScoring(
-                self.objective, self.expected(), max(self.df_residual, 1.0), ROUGH_STEPS, ROUGH, is_exact=False
+                self.objective, self.expected(), self.df_residual, ROUGH_STEPS, ROUGH, is_exact=False
             )
             scoring.run()
             point, model = self._at(scoring.point.coefficients)
@@ -385,15 +426,79 @@ class JointDescent(Descent):
 
     def _at(self, coefficients: np.ndarray) -> tuple[Point, WorkingModel]:
         if self.is_near:
-            return self._summed(coefficients)
+            return self.search.summed(self.objective, coefficients, self.factored, self.parameters.log_phi)
         point = self.objective.at(coefficients)
-        return point, WorkingModel.near(self.objective, point, self.turns.penalties)
+        return point, WorkingModel.near(self.objective, point, self.search.penalties)
 
     def _is_lower(self, point: Point) -> bool:
         """Whether the step has lowered F. The F of two thetas cannot be compared, so the gradient has to be finite then."""
-        if self.of_theta:
+        if self.with_theta:
             return bool(np.isfinite(point.loss) and np.all(np.isfinite(point.gradient)))
         return is_no_higher(self.objective.value(point), self.objective.value(self.point))
+
+    def fitting(self) -> Fitting:
+        """The fit at the end. With an unknown theta it is as the last step has left it, because another fit follows."""
+        if self.with_theta:
+            solution = Solution(self.objective, self.point, self.factored, converged=self.is_settled)
+        else:
+            solution = newton.solve(replace(self.search.start, objective=self.objective, point=self.expected()))
+            solution = replace(solution, iterations=self.iteration + solution.iterations)
+        return Fitting(self.parameters, solution, self.model)
+
+
+class ProfileDescent(Descent):
+    """Newton's method for V itself, with a fit at each step, so that V falls with each (Wood, JRSS B 73, 2011).
+
+    A step goes to the minimum of the model of V at the fit, with no log lambda further than `radius` away. The model has the
+    gradient of V. Its second derivatives lack those of H and t, which `bend` learns from the gradients at further fits, by
+    symmetric updates of rank one (as the second part in Dennis, Gay and Welsch, ACM TOMS 7, 1981). If V rises, the step becomes
+    shorter. `found` is the last fit, with V `value`.
+    """
+
+    most = MOST_FITS
+
+    def __init__(self, search: Search, found: Fitting):
+        self.search, self.found, self.radius, self.is_settled = search, found, LONGEST, False
+        self.value, size = search.value(found), len(found.parameters.vector)
+        self.bend = np.zeros((size, size))
+
+    @property
+    def model(self) -> WorkingModel:
+        return replace(self.found.model, bend=self.bend, bent_at=self.found.parameters.vector)
+
+    def measure(self) -> None:
+        descent = RemlDescent(self.model, self.found.parameters, self.radius)
+        descent.run()
+        self.next = descent.parameters
+        self.search.tell(self.next)
+        self.moved = float(np.abs(self.next.vector - self.found.parameters.vector).max())
+
+    def has_ended(self) -> bool:
+        solution = self.found.solution
+        self.is_settled = solution.is_perfect or self.moved <= SETTLED
+        return self.is_settled or not solution.converged or self.iteration == self.most
+
+    def go(self) -> bool:
+        trial = self.search.trial(self.next, self.found)
+        value = self.search.value(trial) if trial else np.inf
+        foretold = self.model.value(self.next) - self.model.value(self.found.parameters)
+        if trial and self.moved <= COARSE:
+            self._learn(trial)
+        if not trial or is_lower(self.value, value):
+            self.radius = self.moved / 4
+            return True
+        if value - self.value <= WELL_FORETOLD * foretold:
+            self.radius = max(self.radius, 2 * self.moved)
+        self.found, self.value = trial, value
+        return True
+
+    def _learn(self, trial: Fitting) -> None:
+        step = trial.parameters.vector - self.found.parameters.vector
+        foretold = self.model.derivatives(trial.parameters).gradient
+        missed = trial.model.derivatives(trial.parameters).gradient - foretold
+        along = float(missed @ step)
+        if abs(along) > ORTHOGONAL * np.linalg.norm(missed) * np.linalg.norm(step):
+            self.bend = self.bend + np.outer(missed, missed) / along
 
 
 def root_of(covariance: np.ndarray) -> np.ndarray:

@@ -7,9 +7,8 @@ import numpy as np
 from tfglm.config.std_errors import OF_POSTERIOR
 from tfglm.design.terms import Smooth
 from tfglm.solvers.fractional_rank import statistics
-from tfglm.solvers.information import factor
 from tfglm.solvers.objective import Solution
-from tfglm.solvers.reml import Parameters, Penalties, WorkingModel
+from tfglm.solvers.reml import Parameters, Penalties, WorkingModel, restricted
 
 QUANTILE = 1.959963984540054
 """Standard errors on either side in an interval of 95 %."""
@@ -31,11 +30,6 @@ def report(
     lambda and log phi."""
     objective, point = solution.objective, solution.point
     phi = float(np.exp(parameters.log_phi))
-    minus = point.loss / phi
-    minus += model.dispersed(parameters.log_phi).value if model.dispersed else -float(objective.counts["base"])
-    penalised = factor(model.blocks.penalised(objective.ridge))
-    reml = minus + 0.5 * float(objective.ridge @ point.coefficients**2) / phi + 0.5 * penalised.log_determinant()
-    reml -= 0.5 * penalties.log_determinant(parameters.log_lambda) + 0.5 * model.null_size * np.log(2 * np.pi * phi)
     inverse, blocks = np.zeros(objective.design.size), solution.information.blocks
     inverse[blocks.dense], inverse[blocks.eliminated] = solution.information.inverse_diagonal()
     which, terms = lambdas_in_words(penalties, parameters.log_lambda), []
@@ -58,7 +52,11 @@ def report(
             entry |= component if objective.design.std_errors in OF_POSTERIOR else {"std_dev": component["std_dev"]}
         terms.append(entry)
     effective = {"effective_coefficients": solution.effective}
-    return {"reml": reml, "reml_dispersion": phi, "smooths": terms} | effective
+    return {
+        "reml": restricted(objective, point, model, parameters),
+        "reml_dispersion": phi,
+        "smooths": terms,
+    } | effective
 
 
 def corrected(solution: Solution, of_lambda: np.ndarray) -> dict:
