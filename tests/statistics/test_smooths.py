@@ -654,6 +654,13 @@ def test_terms_that_separate_the_rows_are_refused(formula, tmp_path):
         fit_frame(rows.assign(late=(rows["z"] > 0).astype(int)), formula, "binomial", tmp_path)
 
 
+def test_a_curve_that_separates_the_rows_is_refused(tmp_path):
+    x = np.random.default_rng(4).uniform(size=80).round(3)
+    rows = pd.DataFrame({"x": x, "late": (np.sin(4 * np.pi * x) > 0).astype(int)})
+    with pytest.raises(UserError, match=r"`s\(x, k=12\)` can separate rows .* rises without limit.*\n.*smaller k"):
+        fit_frame(rows, "late ~ s(x, k=12)", "binomial", tmp_path)
+
+
 def restricted(log_ratios: np.ndarray, y: np.ndarray, effects: list[np.ndarray]) -> float:
     """Minus the restricted log-likelihood of normal random effects and an intercept, with the variance of a row at its estimate.
     `log_ratios` are those of the variances of the effects to that of a row."""

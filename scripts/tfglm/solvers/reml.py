@@ -15,6 +15,7 @@ Near b the loss is quadratic, and log|H + P| / 2 changes by t'(b - b0), with its
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -374,17 +375,11 @@ class RemlDescent(Descent):
         return True
 
 
-class Elsewhere(NamedTuple):
-    """Where V may have another minimum: `parameters` that differ in log lambda `number`, and the `value` of the model there."""
-
-    number: int
-    parameters: Parameters
-    value: float
-
-
-def elsewhere(model: WorkingModel, parameters: Parameters, is_rough: Callable[[np.ndarray], bool]) -> list[Elsewhere]:
-    """Where V may have minima as low as at the parameters, the lowest first. A grid of the model along the axis of each log
-    lambda shows them:
+def elsewhere(
+    model: WorkingModel, parameters: Parameters, is_rough: Callable[[np.ndarray], bool]
+) -> list[tuple[float, int, Parameters]]:
+    """Where V may have minima as low as at the parameters, the lowest first: V of the model, the number of a log lambda, and the
+    parameters. A grid of the model along the axis of the log lambda shows them:
 
     - Newton's method leads from a minimum on the grid to a lower V.
     - The lambda is infinite, and V rises by less than RISE over many points. The last of these is where V may fall again, if the
@@ -404,15 +399,15 @@ def elsewhere(model: WorkingModel, parameters: Parameters, is_rough: Callable[[n
         for point in points[is_lowest & (points[:, number] != at)]:
             descent = RemlDescent(model, replace(parameters, log_lambda=point))
             descent.run()
-            other = Elsewhere(number, descent.parameters, model.value(descent.parameters))
-            if is_lower(other.value, here):
-                found.append(other)
+            value = model.value(descent.parameters)
+            if is_lower(value, here):
+                found.append((value, number, descent.parameters))
         edge = points[-max(int(np.argmin(rises[-2::-1] < RISE)), 1)]  # the points from infinity on
         if at == highest and edge[number] < highest:
             moved = replace(parameters, log_lambda=edge)
             if is_rough(model.penalised(edge).solve(model.right_at(moved)) - b):
-                found.append(Elsewhere(number, moved, here + RISE))
-    return sorted(found, key=lambda other: other.value)
+                found.append((here + RISE, number, moved))
+    return sorted(found, key=itemgetter(0))
 
 
 def rises_along(

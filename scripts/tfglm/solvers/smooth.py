@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 
 from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
+from tfglm.design.checks import listed_in_words
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, references_first
 from tfglm.engine.passes import SHAPE
@@ -177,8 +178,18 @@ class Search:
             descent = ProfileDescent(self, self.begin(first))  # 2.
             descent.run()
             if not descent.is_settled and descent.found.solution.converged:
-                raise self.unsettled(descent.found.parameters)
+                raise UserError(
+                    f"models.{self.start.objective.design.model}.formula: the smoothing parameters"
+                    f"{' and theta' if self.of_theta else ''} did not settle in {MOST_FITS} fits; use a smaller k, or fewer "
+                    "smooth terms"
+                )
             found = descent.found
+        if terms := self.separating(found):
+            raise UserError(
+                f"models.{self.start.objective.design.model}.formula: {listed_in_words(terms)} can separate rows by their "
+                "response: the restricted likelihood rises without limit as its smoothing parameter falls to 0\n"
+                "  use a smaller k or fewer smooth terms, or give it sp"
+            )
         return self.beside(found) if found.solution.converged and not found.solution.is_perfect else found
 
     def begin(self, first: Parameters) -> Fitting:
@@ -201,21 +212,29 @@ class Search:
         def is_rough(step: np.ndarray) -> bool:
             return not family.quadratic and found.solution.objective.distance(step) > ROUGH_FROM
 
-        others, value = elsewhere(found.model, found.parameters, is_rough), np.inf
-        if others:
-            value = self.value(found)
-        for number, other, _ in others:
-            trial = self.trial(other, found)
+        for _, number, other in elsewhere(found.model, found.parameters, is_rough):  # 3.
+            trial, value = self.trial(other, found), self.value(found)
             if not trial:
                 continue
             descent = ProfileDescent(self, trial)
             descent.measure()
-            left, to_go = (abs(each.log_lambda[number] - here[number]) for each in (other, descent.next))
-            if descent.value < value or to_go > left:
+            # A higher V that falls towards the fit leads back to it.
+            leads_back = abs(descent.next.log_lambda[number] - here[number]) <= abs(
+                other.log_lambda[number] - here[number]
+            )
+            if descent.value < value or not leads_back:
                 descent.run()
-                if descent.is_settled and is_lower(descent.value, value):
+                if descent.is_settled and is_lower(descent.value, value) and not self.separating(descent.found):
                     return self.beside(descent.found)
         return found
+
+    def separating(self, found: Fitting) -> list[str]:
+        """The terms with lambdas of 0. V is infinite there for a known dispersion, unless the term separates rows."""
+        penalties = self.penalties
+        alone = np.count_nonzero(penalties.weights, axis=1) == penalties.ranks
+        at_zero = alone & (found.parameters.log_lambda <= penalties.lowest) & (penalties.lowest < penalties.highest)
+        is_known = self.start.objective.family.dispersion_known
+        return list(dict.fromkeys(penalties.smooths[place].term for place in np.flatnonzero(at_zero & is_known)))
 
     def objective(self, parameters: Parameters) -> Objective:
         """The objective at these parameters."""
@@ -278,19 +297,6 @@ class Search:
             by_term = objective.design.by_term(found.solution.point.coefficients)
             objective = replace(objective, counts=objective.workload.sum(objective.executor, "counts", by_term))
         return restricted(objective, found.solution.point, found.model, found.parameters)
-
-    def unsettled(self, parameters: Parameters) -> UserError:
-        """The error for parameters that do not settle."""
-        model = self.start.objective.design.model
-        if self.of_theta:
-            return UserError(
-                f"models.{model}.theta: its estimate did not settle in {MOST_FITS} fits; give a number, such as "
-                f"{np.exp(parameters.log_phi):.3g}"
-            )
-        return UserError(
-            f"models.{model}.formula: the smoothing parameters did not settle in {MOST_FITS} fits; use a smaller k, or fewer "
-            "smooth terms"
-        )
 
     def tell(self, parameters: Parameters) -> None:
         """Report the parameters of a turn."""
