@@ -1,11 +1,16 @@
-"""Models put together at random agree with statsmodels and NumPy, row by row (random_models)."""
+"""Models put together at random agree with statsmodels and NumPy, row by row (random_models), or with the smoothing parameters of
+mgcv (random_smooths)."""
 
+import json
+import shutil
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import random_models
+import random_smooths
 from random_models import Model
 from tfglm.errors import UserError
 
@@ -74,3 +79,22 @@ def test_rows_are_separated_that_are_seen_to_be_only_once_others_have_left(tmp_p
 def test_many(rows, tmp_path):
     fitted = [agrees(seed, tmp_path / str(seed), rows) for seed in MANY]
     assert np.mean(fitted) > 0.95
+
+
+OF_MGCV = json.loads((Path(__file__).parents[1] / "golden" / "random_smooths.json").read_text())
+"""The gain of V by mgcv, for seeds where the search has to do more than usual."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", OF_MGCV)
+def test_smoothing_parameters_are_as_good_as_those_of_mgcv(seed, tmp_path):
+    assert random_smooths.drawn(int(seed)).gain(tmp_path)[0] >= OF_MGCV[seed] - 1e-4
+
+
+@pytest.mark.drill
+@pytest.mark.skipif(not shutil.which("Rscript"), reason="needs R with mgcv")
+def test_many_smooth_models_have_smoothing_parameters_as_good_as_those_of_mgcv(tmp_path):
+    table = random_smooths.compare(tmp_path, range(1000, 1060))
+    settled = table[table["mgcv_converged"].eq(True)]
+    assert len(settled) > 0.9 * len(table) and settled["error"].isna().all()
+    assert (settled["gain"] >= settled["mgcv_gain"] - 1e-4).all()

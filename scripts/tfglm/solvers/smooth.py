@@ -81,6 +81,9 @@ SHOWN = 5
 SETTLED = 1e-7
 """Largest movement of log lambda and log phi in the last turn."""
 
+LEAST_FALL, MOST_FLAT = 1e-10, 2
+"""Foretold fall of V, as a share of its size, that may be a rounding error, and how many such steps are taken."""
+
 WELL_FORETOLD = 0.75
 """Share of the foretold fall of V from which steps become longer."""
 
@@ -464,7 +467,7 @@ class ProfileDescent(Descent):
     most = MOST_FITS
 
     def __init__(self, search: Search, found: Fitting):
-        self.search, self.found, self.radius, self.is_settled = search, found, LONGEST, False
+        self.search, self.found, self.radius, self.flat, self.is_settled = search, found, LONGEST, 0, False
         self.value, size = search.value(found), len(found.parameters.vector)
         self.bend = np.zeros((size, size))
 
@@ -478,22 +481,24 @@ class ProfileDescent(Descent):
         self.next = descent.parameters
         self.search.tell(self.next)
         self.moved = float(np.abs(self.next.vector - self.found.parameters.vector).max())
+        self.foretold = self.model.value(self.next) - self.model.value(self.found.parameters)
+        is_flat = self.moved < self.radius and -self.foretold <= LEAST_FALL * abs(self.value)
+        self.flat = self.flat + 1 if is_flat else 0
 
     def has_ended(self) -> bool:
         solution = self.found.solution
-        self.is_settled = solution.is_perfect or self.moved <= SETTLED
+        self.is_settled = solution.is_perfect or self.moved <= SETTLED or self.flat > MOST_FLAT
         return self.is_settled or not solution.converged or self.iteration == self.most
 
     def go(self) -> bool:
         trial = self.search.trial(self.next, self.found)
         value = self.search.value(trial) if trial else np.inf
-        foretold = self.model.value(self.next) - self.model.value(self.found.parameters)
         if trial and self.moved <= COARSE:
             self._learn(trial)
         if not trial or is_lower(self.value, value):
             self.radius = self.moved / 4
             return True
-        if value - self.value <= WELL_FORETOLD * foretold:
+        if value - self.value <= WELL_FORETOLD * self.foretold:
             self.radius = max(self.radius, 2 * self.moved)
         self.found, self.value = trial, value
         return True
