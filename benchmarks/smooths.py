@@ -8,8 +8,10 @@ Responses are drawn again and again for the same rows. The results are shares:
 - where rows of a cluster are alike and errors are by cluster: the same of intervals and of tests of a smooth and of a linear
   term, which vary between clusters alone and have no effect; how many of these tests there are, and the intervals and tests
   with classical errors
+- beside random intercepts or slopes: of 95 % intervals of coefficients, adjusted means and average effects for the population,
+  those that hold the truth; of 5 % tests of x and w, which have no effect, those that reject. w is constant within groups
 
-Writes benchmarks/results/smooths.json. Takes about twenty minutes. With words as arguments, only the designs whose names contain
+Writes benchmarks/results/smooths.json. Takes about forty minutes. With words as arguments, only the designs whose names contain
 one of them are measured; the others keep their results.
 """
 
@@ -19,10 +21,12 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy.sparse
+import scipy.special
 import scipy.stats
 
 ROOT = Path(__file__).parents[1]
@@ -32,8 +36,10 @@ from replicates import Replicates  # noqa: E402
 from tfglm.design import transforms  # noqa: E402
 from tfglm.design.design import Design  # noqa: E402
 from tfglm.design.parametrisation import form_of, standardised  # noqa: E402
-from tfglm.results import distributions  # noqa: E402
+from tfglm.results import coefficients, distributions  # noqa: E402
 from tfglm.results.joint import joint_tests  # noqa: E402
+from tfglm.results.marginal_tables import marginal_tables  # noqa: E402
+from tfglm.results.margins import average_rows  # noqa: E402
 from tfglm.results.reference import reference_of  # noqa: E402
 
 REPLICATIONS, GROUPS, SPREAD = 500, 40, 0.5
@@ -179,6 +185,87 @@ def in_clusters(family: str, amplitude: float) -> dict:
     return {name: round(float(np.mean(values)), 4) for name, values in shares.items()}
 
 
+POPULATION_REPLICATIONS = 400
+
+LINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "gaussian": lambda eta: eta,
+    "binomial": scipy.special.expit,
+    "poisson": np.exp,
+}
+
+POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+
+
+class Truth(NamedTuple):
+    """The true model of a population: the spreads of random intercepts and of random slopes of x, and the rows."""
+
+    family: str
+    spreads: tuple[float, float]
+    frame: pd.DataFrame
+
+    def fixed(self, **change: object) -> np.ndarray:
+        """The linear predictor without random effects if columns were others."""
+        return (0.3 + 0.4 * (self.frame.assign(**change)["f"] == "b")).to_numpy()
+
+    def mean(self, how: str, **change: object) -> float:
+        """The mean response if columns were others, with random effects at zero or integrated."""
+        eta, x = self.fixed(**change), self.frame.assign(**change)["x"].to_numpy()
+        if how == "zero":
+            return float(LINKS[self.family](eta).mean())
+        spread = np.hypot(self.spreads[0], self.spreads[1] * x)
+        return float((LINKS[self.family](eta[:, None] + spread[:, None] * POINTS) @ WEIGHTS).mean() / WEIGHTS.sum())
+
+    def averages(self, how: str) -> np.ndarray:
+        """The average effects of x, w and f, and the adjusted means of f."""
+        x, step = self.frame["x"], 1e-4
+        slope = (self.mean(how, x=x + step) - self.mean(how, x=x - step)) / (2 * step)
+        means = [self.mean(how, f=level) for level in "ab"]
+        return np.array([slope, 0.0, means[1] - means[0], *means])
+
+
+AVERAGES = ("effect of x", "effect of w", "effect of f", "mean of a", "mean of b")
+
+
+def in_population(family: str, draw: Draw, groups: int, has_slopes: bool) -> dict:
+    """The shares of a design with random intercepts of groups, or also with random slopes of x. x and f vary within groups, w
+    between them."""
+    random = np.random.default_rng(45)
+    size = groups * (25 if groups < 50 else 8)
+    group = np.arange(size) % groups
+    frame = pd.DataFrame({"x": random.normal(size=size).round(4), "w": random.normal(size=groups).round(4)[group]})
+    frame["f"] = random.choice(["a", "b"], size)
+    frame["g"] = [f"g{number:03d}" for number in group]
+    spreads = (0.5, 0.3) if family == "poisson" else (0.8, 0.5)
+    truth = Truth(family, spreads if has_slopes else (spreads[0], 0.0), frame)
+    # Integrals over two dimensions take seconds.
+    is_integrated = family != "gaussian" and (not has_slopes or groups == 20)
+    ways = ("zero", "integrated") if is_integrated else ("zero",)
+    expected = {how: truth.averages(how) for how in ways}
+    counted: dict[str, list[bool]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        formula = f"x + w + f + ({'x ||' if has_slopes else '1 |'} g)"
+        replicates = Replicates(frame, formula, family, Path(folder), std_errors="unconditional")
+        for _ in range(POPULATION_REPLICATIONS):
+            effects = random.normal(size=(2, groups)) * np.array(truth.spreads)[:, None]
+            eta = truth.fixed() + effects[0][group] + effects[1][group] * frame["x"].to_numpy()
+            estimates = replicates.estimates(draw(random, eta))
+            table = coefficients.table(estimates, 0.95).set_index(["term", "level"])
+            for term, value in ((("Intercept", ""), 0.3), (("x", ""), 0.0), (("w", ""), 0.0), (("f", "b"), 0.4)):
+                row = table.loc[term]
+                counted.setdefault(f"covered, {term[0]}", []).append(row["ci_lower"] <= value <= row["ci_upper"])
+                if not value:
+                    counted.setdefault(f"rejected, {term[0]}", []).append(row["p_value"] <= 0.05)
+            for how in ways:
+                given = replicates.design, estimates.fitted
+                averaged = average_rows(*given, replicates.workload.files, random_effects=how)
+                tables = marginal_tables(*given, averaged, {}, estimates.df_residual, 0.95)
+                limits = pd.concat([tables.effects, tables.means])[["ci_lower", "ci_upper"]].dropna().to_numpy(float)
+                covered = (limits[:, 0] <= expected[how]) & (expected[how] <= limits[:, 1])
+                for name, holds in zip(AVERAGES, covered.tolist(), strict=True):
+                    counted.setdefault(f"covered, {name}, {how}", []).append(holds)
+    return {name: round(float(np.mean(values)), 4) for name, values in counted.items()}
+
+
 SMOOTHS, WITH_GROUPS = "s(x) + s(z)", "s(x) + s(g, bs=re)"
 
 DESIGNS: dict[str, Callable[[], dict]] = {
@@ -197,6 +284,14 @@ DESIGNS: dict[str, Callable[[], dict]] = {
         f"{family} in {CLUSTERS} clusters": partial(in_clusters, family, amplitude)
         for family, amplitude in (("gaussian", 1.0), ("binomial", 1.0), ("poisson", 0.5))
     },
+    **{
+        f"{family}, population of {groups} groups, {'slopes' if has_slopes else 'intercepts'}": partial(
+            in_population, family, draw, groups, has_slopes
+        )
+        for family, draw in (("gaussian", normal), ("binomial", events), ("poisson", counts))
+        for has_slopes in (False, True)
+        for groups in (8, 20, 200)
+    },
 }
 
 
@@ -205,5 +300,6 @@ if __name__ == "__main__":
     results = json.loads(path.read_text())
     for name, design in DESIGNS.items():
         if not sys.argv[1:] or any(word in name for word in sys.argv[1:]):
-            results[name] = {"replications": REPLICATIONS} | design()
+            replications = POPULATION_REPLICATIONS if "population" in name else REPLICATIONS
+            results[name] = {"replications": replications} | design()
             path.write_text(json.dumps(results, indent=1) + "\n")

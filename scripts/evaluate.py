@@ -37,6 +37,7 @@ def main(arguments: argparse.Namespace) -> None:
             threads=arguments.threads,
             offset_at=arguments.settings.offset_at,
             margins_at=arguments.settings.margins_at,
+            random_effects=arguments.settings.random_effects,
         )
         averaged.write(arguments.averages, arguments.fit)
         command.log(f"averages over {averaged.rows:,.0f} training rows")

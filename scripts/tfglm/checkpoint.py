@@ -37,6 +37,7 @@ COVARIANCE = (
     *("cluster_scores", "cluster_information", "cluster_design", "cluster_constant", "cluster_rho"),
     *("score_columns", "score_signs", "cluster_sums", "cluster_within", "cluster_sizes", "lags"),
     *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda", "penalty", "cluster_penalty"),
+    *("random_penalties", "variance_root"),
 )
 """Blocks with a variable `covariance/<block>`."""
 
@@ -47,6 +48,7 @@ ADDED = (
     *("cluster_scores", "cluster_design", "score_columns", "score_signs"),
     *("cluster_sums", "cluster_within", "cluster_sizes", "lags"),
     *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda", "penalty", "cluster_penalty"),
+    *("random_penalties", "variance_root"),
 )
 """Names that checkpoints of earlier versions lack, and do not need."""
 

@@ -174,7 +174,8 @@ rule write_home:
         models=literal(expand(MODEL, model=MODELS)),
         settings=literal(
             settings_of_regressions(
-                *["adjusted_means", "confidence", "marginal_effects", "margins_at", "offset_at", "pairwise"]
+                *["adjusted_means", "confidence", "marginal_effects", "margins_at", "offset_at", "pairwise"],
+                "random_effects",
             )
         ),
         words=literal(WORDS),

@@ -52,7 +52,7 @@ def evaluations_of(name):
 
 
 KEYS_OF_METRICS = ("threshold", "unseen", "by")
-KEYS_OF_AVERAGES = ("adjusted_means", "margins_at", "offset_at")
+KEYS_OF_AVERAGES = ("adjusted_means", "margins_at", "offset_at", "random_effects")
 OPTIONS_OF_EVALUATIONS = {"metrics.json": "metrics", "metrics_by.csv": "groups", "averages.npz": "averages"}
 
 

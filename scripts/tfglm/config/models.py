@@ -282,6 +282,12 @@ class ResultsConfig(ComparisonsConfig, PredictionConfig):
         "in R's emmeans. The grid has each combination of the levels of the other factors once, and "
         "numbers at their means.",
     )
+    random_effects: Literal["zero", "integrated"] = Field(
+        default="zero",
+        description="How marginal effects, adjusted means and `margins_at` treat random effects. They are about the population "
+        "of the levels: with random effects at `zero`, or `integrated` over their normal distributions. In a linear regression "
+        "both are the same.",
+    )
     offset_at: Number | None = Field(
         default=None,
         description="Value of the column of the offset at which adjusted means and marginal effects are computed: with `offset: "

@@ -52,14 +52,20 @@ def scenarios(
 
 def scenario(design: Design, where: str, values: Mapping[str, str], offset_at: float | None) -> Scenario:
     """One of them; `where` is its key in the config."""
-    factors = [factor for factor in design.categorical if factor.column != design.response]
+    factors = [factor for factor in design.categorical if factor.column != design.response and not factor.random]
     offset = [design.offset] if design.offset else []
     numbers = [number for number in (*design.numeric, *offset) if not number.shape]
     of_numbers_too = [column for number in numbers for column in number.columns]
     columns = list(dict.fromkeys([*(factor.column for factor in factors), *of_numbers_too]))
     levels: dict[str, int] = {}
     of_numbers: dict[str, float] = {}
+    random = {factor.column for factor in design.categorical if factor.random}.difference(columns)
     for column, value in values.items():
+        if column in random:
+            raise UserError(
+                f"{where}: the levels of `{column}` have random effects, and averages are over all levels of their population; "
+                "remove it here, or predict rows of the level"
+            )
         if column not in columns:
             raise UserError(
                 f"{where}: `{column}` is no covariate of the model{nearest(column, columns)}\n"

@@ -33,7 +33,7 @@ from tfglm.report.pairs import TEXTS as TEXTS_OF_PAIRS
 from tfglm.report.pairs import Pairs, pairs_of
 from tfglm.report.scenarios import Scenarios, scenarios_of
 from tfglm.report.strongest import short_table, strongest_effects
-from tfglm.report.words import Words
+from tfglm.report.words import RANDOM, Words
 from tfglm.results import csv_files
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words, response_of
@@ -182,6 +182,7 @@ def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> 
         "scale": f" Means of {response} are shown as geometric means of {logarithm.quantity}, and their differences as ratios."
         if logarithm
         else "",
+        "population": population_in_words(fit, settings, about.words),
         "confidence": settings.confidence,
         "errors": errors(fit),
         "convergence": convergence(fit),
@@ -246,6 +247,25 @@ def offset_in_words(fit: dict, settings: ResultsConfig) -> str:
     if settings.offset_at is None:
         return f" Each row has its own offset, {offset}."
     return f" The offset is that of {' and '.join(columns_of(offset))} = {settings.offset_at:g}."
+
+
+def population_in_words(fit: dict, settings: ResultsConfig, words: Words) -> str:
+    """Say what averages are about beside random effects; '' without these."""
+    random = [RANDOM.fullmatch(smooth["term"]) for smooth in fit.get("smooths", []) if smooth["is_random"]]
+    names = " and ".join(dict.fromkeys(words.column(match[1]) for match in random if match))
+    if not names:
+        return ""
+    if family_of_fit(fit).quadratic:
+        return f" Averages are about the population of {names}, not about its levels in these rows."
+    if settings.random_effects == "integrated":
+        return (
+            f" Averages are over the normal distribution of the random effects of {names}; coefficients compare rows with the "
+            "same random effects."
+        )
+    return (
+        f" Random effects of {names} are at 0: averages are those of a typical level, not the mean over all levels of the "
+        "population, which random_effects: integrated gives."
+    )
 
 
 WHAT_MEANS = {

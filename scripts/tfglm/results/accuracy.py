@@ -57,6 +57,8 @@ def errors(fit: Mapping) -> str:
             if std_errors["kind"] in OF_POSTERIOR
             else "contain the bias that the prior of the penalty expects."
         )
+    if "cluster" not in std_errors["kind"] and any(smooth["is_random"] for smooth in fit.get("smooths", [])):
+        smooth += " Tests and intervals are by t and F with Satterthwaite's degrees of freedom."
     return f"Standard errors: {kind}.{smooth}"
 
 

@@ -1,10 +1,9 @@
 """Adjusted means on a balanced grid, as R's emmeans computes them by default (Searle, Speed and Milliken 1980).
 
 The grid has each combination of the levels of the factors once. Every column of numbers, and the offset, is at its mean in
-the rows of the likelihood, or at both values if it has only two. Random effects are at 0, their mean, unless the means are
-those of their own levels. Let x_l be the mean row of the design matrix in the part of the grid with level l of a factor. Then
-the adjusted mean is mu(x_l'b), and its standard error mu'(x_l'b) (x_l' V x_l)^1/2. Its interval is the interval of x_l'b,
-transformed by the inverse link.
+the rows of the likelihood, or at both values if it has only two. Random effects are at 0, their mean. Let x_l be the mean row
+of the design matrix in the part of the grid with level l of a factor. Then the adjusted mean is mu(x_l'b), and its standard error
+mu'(x_l'b) (x_l' V x_l)^1/2. Its interval is the interval of x_l'b, transformed by the inverse link.
 """
 
 from collections.abc import Mapping
@@ -49,7 +48,7 @@ class ReferenceGrid:
         design = self._design
         size = len(design.categorical_by_name[factor].levels)
         rows, lacking = np.zeros((size, design.size)), np.zeros(size, bool)
-        at_zero = [part for part in design.random_parts if factor not in part.grouping]
+        at_zero = design.random_parts
         for part, number in zip(design.parts, self._numbers, strict=True):
             if part in at_zero:
                 continue

@@ -32,12 +32,11 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
     -------
     A row for each coefficient except those that a coding leaves out. Columns: class (multinomial), term, level, reference
     ('' for a coded factor), estimate, std_error, classical_std_error (if other errors were requested), z (t for a family
-    with unknown dispersion, or with clustered errors), df (with clusters), p_value, neg_log10_p, ci_lower, ci_upper, the
-    ratio of the family (odds_ratio, rate_ratio), rows, events (binomial; multinomial: of the class), status; aliased_with,
-    if a coefficient is aliased; note (with clusters: why there is no error or no test). A penalised fit has posterior_sd
-    instead of errors and tests, or neither if the penalty sets coefficients to zero. Coefficients of smooth terms and random
-    effects have no tests. If an exact fit has not converged, the
-    status says so.
+    with unknown dispersion, with clustered errors or random effects), df (with the last two), p_value, neg_log10_p, ci_lower,
+    ci_upper, the ratio of the family (odds_ratio, rate_ratio), rows, events (binomial; multinomial: of the class), status;
+    aliased_with, if a coefficient is aliased; note (with clusters: why there is no error or no test). A penalised fit has
+    posterior_sd instead of errors and tests, or neither if the penalty sets coefficients to zero. Coefficients of smooth terms
+    and random effects have no tests. If an exact fit has not converged, the status says so.
     """
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalised
@@ -101,11 +100,11 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
 def tests(
     statistic: str, reference: Reference, values: np.ndarray, errors: np.ndarray, confidence: float
 ) -> dict[str, np.ndarray]:
-    """Statistic, degrees of freedom (by cluster), p-value and confidence limits of estimates with these standard errors."""
+    """Statistic, degrees of freedom (if they vary), p-value and confidence limits of estimates with these standard errors."""
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = values / errors
     lower, upper = reference.interval(values, errors, confidence)
-    shown = {"df": np.where(np.isfinite(errors), reference.df, np.nan)} if reference.by_cluster else {}
+    shown = {"df": np.where(np.isfinite(errors), reference.df, np.nan)} if reference.varies else {}
     return {
         statistic: ratio,
         **shown,

@@ -20,6 +20,7 @@ from tfglm.results.reference import (
     JointReference,
     determined_alone,
     information_source,
+    joint_degrees,
 )
 from tfglm.results.smooth_tests import smooth_test
 from tfglm.solvers.fitted import Fitted
@@ -33,6 +34,9 @@ DEPENDENT = 1e-11
 """Share of a combination of the coefficients of a fit that those before it do not make, below which that is rounding error."""
 
 ORTHONORMAL = 1e-12
+
+MANY = 1e12
+"""Degrees of freedom of the denominator that make F a chi-squared variable, up to rounding errors."""
 
 COLUMNS = ["df", "chi_squared", "F", "df_denominator", "p_wild", "note"]
 """The results of a test in this order. F is the factor that the statistic is multiplied by; `p_wild` is the p-value of a
@@ -103,14 +107,14 @@ def with_p_values(frame: pd.DataFrame, estimated: Estimates) -> pd.DataFrame:
     if estimated.statistic == "t":
         with np.errstate(invalid="ignore", divide="ignore"):
             frame["F"] *= value / df
-        ratio = frame["F"].to_numpy(float)
+        ratio, denominator = frame["F"].to_numpy(float), np.minimum(denominator, MANY)
         p, log_p = distributions.f(ratio, df, denominator)
         # Where that underflows, use the chi-squared variable whose tail falls as fast.
         value = denominator * np.log1p(ratio * df / denominator)
     else:
         frame = frame.drop(columns="F")
         p, log_p = distributions.chi_squared(value, df)
-    if not estimated.design.by_cluster:
+    if not (estimated.design.by_cluster or estimated.design.random_parts):
         frame = frame.drop(columns="df_denominator")
     tiny = np.isneginf(log_p)
     log_p[tiny] = log_chi2_sf(value[tiny], df[tiny])
@@ -188,8 +192,9 @@ def compared(
     wald_statistic, rank
         The statistic, NaN if there is none, and the rank of the covariance matrix.
     """
-    reference = JointReference(1.0, estimated.df_residual)
-    if estimated.design.by_cluster and np.isfinite(wald_statistic):
+    design, fitted = estimated.design, estimated.fitted
+    reference = JointReference(1.0, joint_degrees(design, fitted, rows, estimated.df_residual))
+    if design.by_cluster and np.isfinite(wald_statistic):
         if rank < len(values):
             problem = f"the covariance matrix of {len(values)} coefficients by cluster has rank {rank}"
             reference = JointReference(problem=problem)

@@ -50,7 +50,7 @@ class Margins:
     effects
         A row for each level of a factor except the reference level, and for each column of numbers: EFFECTS. The degrees of
         freedom are infinite if the normal distribution is used. A multinomial regression has these rows for each class; the
-        first column names the class.
+        first column names the class. Beside random effects the last column, `about`, says what these are (results.population).
     means
         A row for each level of a factor: MEANS, also with the class; of a logarithm also RETRANSFORMED.
     """
@@ -98,6 +98,8 @@ class Averaged:
         The values of a balanced grid, as `ReferenceGrid` takes them; None if means are those of the rows.
     scenarios
         The averages in each scenario, by name.
+    about
+        What they are about beside random effects; '' without these.
     """
 
     rows: float
@@ -106,11 +108,13 @@ class Averaged:
     slopes: dict[str, list[AverageSlope]] = field(default_factory=dict)
     grid: dict[str, np.ndarray] | None = None
     scenarios: dict[str, InScenario] = field(default_factory=dict)
+    about: str = ""
 
     def write(self, path: Path, fit: Path) -> None:
         """Write the averages as .npz, with a digest beside it that names their fit.json."""
         parts = parts_of({"levels": self.levels, "slopes": self.slopes})
         about: dict[str, Any] = {"rows": self.rows, "left_out": self.left_out, "grid": self.grid and list(self.grid)}
+        about["about"] = self.about
         about["parts"] = [part[:3] for part in parts]
         if self.scenarios:
             about["scenarios"] = {}
@@ -137,7 +141,11 @@ class Averaged:
             )
         grid = dict(zip(about["grid"], left, strict=True)) if about["grid"] is not None else None
         levels, slopes = of_rows.get("levels", {}), of_rows.get("slopes", {})
-        return Averaged(about["rows"], about["left_out"], levels, slopes, grid, scenarios)
+        return Averaged(about["rows"], about["left_out"], levels, slopes, grid, scenarios, about["about"])
+
+    def labelled(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table of averages with what they are about."""
+        return table.assign(about=self.about) if self.about else table
 
 
 StoredAverages = tuple[str, str, int, AveragesByLevel | AverageSlope]
@@ -223,7 +231,10 @@ def marginal_tables(
                 effects.append(of_class | {"term": [term], **slope, "rows": [averaged.rows]})
     of = ("class",) if design.equations else ()
     retransformed = RETRANSFORMED.values() if logarithm else ()
-    return Margins(table(effects, (*of, *EFFECTS)), table(means, (*of, *MEANS, *retransformed)))
+    return Margins(
+        averaged.labelled(table(effects, (*of, *EFFECTS))),
+        averaged.labelled(table(means, (*of, *MEANS, *retransformed))),
+    )
 
 
 def with_limits(fitted: Fitted) -> np.ndarray:
@@ -233,8 +244,9 @@ def with_limits(fitted: Fitted) -> np.ndarray:
 
 
 def in_two_ways(design: Design, column: str) -> str:
-    """Return what is wrong with a column that is in the model by its levels and in another way too; '' if nothing."""
-    by_levels = sum(factor.column == column for factor in design.categorical)
+    """Return what is wrong with a column that is in the model by its levels and in another way too, without random effects; '' if
+    nothing."""
+    by_levels = sum(factor.column == column and not factor.random for factor in design.categorical)
     by_numbers = any(column in number.columns for number in numbers_of(design))
     in_two = by_levels + by_numbers > 1
     return f"left out: `{column}` is in the model by its levels and in another way too" if in_two else ""
@@ -291,13 +303,20 @@ class Inference:
             only = PENALISED if self.design.penalised else NO_ERRORS
             return {"estimate": estimate, "status": np.where(status == "", only, status)}
         has_error = status == ""
-        rows = scipy.sparse.csr_array(np.where(has_error[:, None], derivative, 0.0))
+        by_place = np.where(has_error[:, None], derivative, 0.0)
+        # In the place of random effects a derivative is by the logarithm of their standard deviation (results.population).
+        first = [part.where.start for part in self.design.random_parts]
+        of_spreads, by_place[:, first] = by_place[:, first], 0.0
+        rows = scipy.sparse.csr_array(by_place)
         reference = reference_of(self.design, self.fitted, rows, self.df_residual, fewest=self.fewest)
         if reference.by_cluster:
             reference = replace(reference, rare=rare)
             status = np.where(has_error, reference.notes(), status)
         has_error &= ~np.asarray(reference.unseen)
-        error = np.where(has_error, np.sqrt(np.maximum(self.fitted.variances(rows).chosen, 0.0)), np.nan)
+        variance = self.fitted.variances(rows).chosen
+        if of_spreads.any():
+            variance = self.fitted.variances_with_spreads(rows, of_spreads)
+        error = np.where(has_error, np.sqrt(np.maximum(variance, 0.0)), np.nan)
         tested = tests("statistic", reference, estimate, error, self.confidence)
         df = np.where(has_error, reference.df, np.nan)
         return {"estimate": estimate, "std_error": error, **tested, "df": df, "status": status}
@@ -376,7 +395,7 @@ def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: 
 def balanced_means(inference: Inference, factor: Categorical, grid: ReferenceGrid, coefficients: np.ndarray) -> Columns:
     """Columns of the table of adjusted means on a balanced grid."""
     design = inference.design
-    twice = filter(None, (in_two_ways(design, each.column) for each in design.categorical if not each.random))
+    twice = filter(None, (in_two_ways(design, each.column) for each in design.categorical))
     if problem := next(twice, ""):
         # Its levels and its numbers are no combinations.
         return {"term": [factor.name], "status": [problem]}

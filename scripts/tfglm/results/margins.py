@@ -47,6 +47,7 @@ from tfglm.results.marginal_tables import (
     numbers_of,
     with_limits,
 )
+from tfglm.results.population import for_population
 from tfglm.results.predict import without_separated
 from tfglm.solvers.fitted import Fitted
 
@@ -100,6 +101,7 @@ def average_rows(
     threads: int = 1,
     offset_at: float | None = None,
     margins_at: Mapping[str, Mapping[str, str]] | None = None,
+    random_effects: str = "zero",
 ) -> Averaged:
     """Return the averages over the training rows that `marginal_tables` makes tables of.
 
@@ -121,16 +123,33 @@ def average_rows(
         A value of the column of the offset that all rows get; by default each has its own.
     margins_at
         The scenarios of the config, in which there are averages too.
+    random_effects
+        The key of the config: what the averages are over beside the rows (results.population).
     """
     if offset_at is not None:
-        fixed, shifted, number = at_offset(design, fitted, offset_at)
-        averaged = average_rows(fixed, shifted, files, balanced, largest, of_collapsed, threads, margins_at=margins_at)
-        return (
-            replace(averaged, grid=averaged.grid | {"": np.array([number])}) if averaged.grid is not None else averaged
-        )
+        design, fitted, number = at_offset(design, fitted, offset_at)
+    given = design, files, balanced, largest, of_collapsed, threads, margins_at
+    averaged = for_population(design, fitted, random_effects, lambda at, times: averages_at(at, times, *given))
+    if offset_at is None or averaged.grid is None:
+        return averaged
+    return replace(averaged, grid=averaged.grid | {"": np.array([number])})
+
+
+def averages_at(
+    fitted: Fitted,
+    times: int,
+    design: Design,
+    files: Sequence[IngestedFile],
+    balanced: bool,
+    largest: Largest,
+    of_collapsed: IngestedFile | None,
+    threads: int,
+    margins_at: Mapping[str, Mapping[str, str]] | None,
+) -> Averaged:
+    """The averages at the coefficients of a fit, as one of so many `times`; the others are those of `average_rows`."""
     coefficients = with_limits(fitted)
     at = scenarios(design, margins_at or {})
-    listed = list(variables(design, largest, 1 + len(at)))
+    listed = list(variables(design, largest, times * (1 + len(at))))
     of_rows = averages_of(design, listed, coefficients, largest)
     in_scenarios = {
         name: averages_of(design, [each for each in listed if not is_set(each, scenario)], coefficients, largest)
@@ -260,13 +279,17 @@ def variables(design: Design, largest: Largest, times: int = 1) -> Iterator[Vari
 def why_left_out(design: Design, variable: Variable, largest: Largest, times: int = 1) -> str:
     """Why a column has no effect here; '' if it has."""
     column, factor = variable.column, variable.factor
+    if factor and factor.random:
+        return "left out: its levels have random effects"
     if twice := in_two_ways(design, column):
         return twice
     if factor is None:
+        fixed = [part for part in design.parts if part not in design.random_parts]
+        numbers = [design.numeric_by_name[name] for part in fixed for name, _ in part.multiplier]
+        if not any(column in number.columns for number in (*numbers, *([design.offset] if design.offset else []))):
+            return "left out: its mean slope is 0, as it has random slopes alone"
         steps = any(is_step(number.learnt) for number in numbers_of(design) if number.column == column)
         return "left out: a function of the formula changes in steps" if steps else ""
-    if factor.random:
-        return "left out: its levels have random effects"
     levels, rows = len(factor.levels), design.rows["train"]
     if levels > largest.levels:
         return f"left out: {levels:,} levels, of {largest.levels:,} at most"

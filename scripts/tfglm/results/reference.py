@@ -70,6 +70,9 @@ DETERMINED_ALONE = "determined within single clusters, so its variance between c
 
 NOT_POSITIVE = "its variance by clusters of several columns is not positive, or that of what single clusters determine"
 
+MOST_ROWS = 4_000
+"""Rows of a joint test with degrees of freedom of its own beside random effects."""
+
 NO_PART = "nothing that was estimated has a part in it"
 
 CROSSED = "clusters of a column"
@@ -87,7 +90,12 @@ def statistic(design: Design) -> str:
 
 
 def has_t(design: Design) -> bool:
-    return design.by_cluster or not design.distribution.dispersion_known or design.std_errors == "quasi"
+    return design.by_cluster or has_dispersion(design) or bool(design.random_parts)
+
+
+def has_dispersion(design: Design) -> bool:
+    """Whether the fit estimates the dispersion."""
+    return not design.distribution.dispersion_known or design.std_errors == "quasi"
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,7 @@ class Reference:
     freedom, and with `rare` events [estimates], have no test by t. With CR2, the degrees of freedom `df_by_design` [estimates],
     which do not depend on the response, are compared with `fewest`; where there are enough, they may be a lower bound. By
     their place, some of these estimates have a bootstrap, `wild`. `of` says what carries the information: clusters, or dates.
+    `varies` says that each estimate has degrees of freedom of its own.
     """
 
     df: np.ndarray
@@ -109,6 +118,7 @@ class Reference:
     of: str = "clusters"
     df_by_design: np.ndarray | None = None
     wild: Mapping[int, WildBootstrap] = field(default_factory=dict)
+    varies: bool = True
 
     @property
     def _information(self) -> np.ndarray:
@@ -209,7 +219,8 @@ def reference_of(
         The least information from clusters for a test.
     """
     if not design.by_cluster or not len(fitted.scores):
-        return Reference(np.full(transform.shape[0], df_residual if has_t(design) else np.inf))
+        df = fitted.satterthwaite(transform, df_residual if has_dispersion(design) else np.inf)
+        return Reference(df, varies=bool(design.random_parts))
     clustered, by_design = fitted.clustered, fitted.design_clustered
     if clustered is None or by_design is None or not exactly:
         needed = fewest.df if clustered is not None else fewest.dates if fitted.lags else fewest.clusters
@@ -287,6 +298,22 @@ def determined_alone(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.nd
     chosen, classical, bias = fitted.variances(transform)
     unseen = ~(chosen - bias >= UNSEEN_BELOW * (classical - bias))
     return unseen | (fitted.share_of_effects(transform) > 1 - SEEN)
+
+
+def joint_degrees(design: Design, fitted: Fitted, transform: scipy.sparse.csr_array, df_residual: float) -> float:
+    """The degrees of freedom of the denominator of F for the rows of a transformation, without clusters: beside random effects
+    those of the principal components of the rows together (Fai and Cornelius 1996; as in lmerTest). Rows are made orthonormal
+    first, so reference levels do not matter."""
+    otherwise, size = df_residual if has_dispersion(design) else np.inf, transform.shape[0]
+    if not len(fitted.random_penalties) or not 0 < size <= MOST_ROWS:
+        return otherwise
+    basis = np.linalg.qr(transform.toarray().T)[0].T
+    vectors = np.linalg.eigh(fitted.covariance(scipy.sparse.csr_array(basis)))[1]
+    df = fitted.satterthwaite(scipy.sparse.csr_array(vectors.T @ basis), otherwise)
+    if df.min() <= 2:
+        return float(df[0]) if size == 1 else 2.0
+    excess = float(np.sum(2 / (df - 2)))
+    return 2 + 2 * size / excess if excess > 0 else np.inf
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def scenario_table(
     table = pd.concat(tables, ignore_index=True)
     of_means = [0.0 if row.term else sum(weights[row.at, row.against].values()) for row in table.itertuples()]
     logarithm = logarithm_of(design.formula, design.family, design.link)
-    return with_geometric_means_and_ratios(table, logarithm, np.array(of_means))
+    return averaged.labelled(with_geometric_means_and_ratios(table, logarithm, np.array(of_means)))
 
 
 def with_geometric_means_and_ratios(

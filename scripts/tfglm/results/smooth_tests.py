@@ -18,6 +18,7 @@ import scipy.special
 from tfglm.config.std_errors import OF_POSTERIOR
 from tfglm.results import distributions
 from tfglm.results.estimates import Estimates
+from tfglm.results.reference import has_dispersion
 from tfglm.solvers.fitted import FREE
 from tfglm.solvers.fractional_rank import statistics
 
@@ -70,8 +71,7 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> SmoothTest:
     notes = [in_words(smooth), beside and f"depends on the reference levels of {beside}", statistic.problem]
     note = "; ".join(filter(None, notes))
     value = float(np.mean(statistic.values)) if statistic.tail else np.nan
-    df = estimated.df_residual if np.isinf(statistic.df) else statistic.df
-    row = name, statistic.rank, value, statistic.scale, df, np.nan, note
+    row = name, statistic.rank, value, statistic.scale, statistic.df, np.nan, note
     return SmoothTest(row, statistic.tail)
 
 
@@ -99,13 +99,14 @@ def statistic_of(estimated: Estimates, smooth: Mapping) -> Statistic:
     if others := smooth.get("inseparable_from"):
         named = " and ".join(f"`{term}`" for term in others)
         return Statistic(problem=f"it cannot be told apart from {named}, so it has no test")
-    df = estimated.df_residual if estimated.statistic == "t" else np.inf
+    design = estimated.design
+    df = estimated.df_residual if design.by_cluster or has_dispersion(design) else np.inf
     weights = np.array(smooth["weights"]) if "weights" in smooth else None
     values = smooth.get("statistics", [smooth["statistic"]] if "statistic" in smooth else [])
     rank = smooth.get("rank", np.nan if weights is None else float(len(weights)))
     if not np.isfinite(estimated.fitted.dispersion):
         return Statistic(rank=rank)
-    if estimated.design.std_errors in OF_POSTERIOR:
+    if design.std_errors in OF_POSTERIOR:
         problem = "too many levels for a test" if "std_dev" in smooth and not values else ""
         return Statistic(tuple(values), rank, weights, df=df, problem=problem)
     return robust(estimated, smooth, df) if "rank" in smooth else Statistic(problem=NO_TEST)

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -43,7 +44,7 @@ class SavedFit:
 
     @cached_property
     def fitted(self) -> Fitted:
-        return read.fitted(self.arguments, self.design, self.fit)
+        return replace(read.fitted(self.arguments, self.design, self.fit), summary=self.fit)
 
     @cached_property
     def estimates(self) -> Estimates:

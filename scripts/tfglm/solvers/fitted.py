@@ -65,6 +65,8 @@ class Fitted:
     - With `penalty` = P [q + m], the diagonal of the penalty of smooth terms in I, the robust covariance has dispersion *
       I^-1 P I^-1 beside it, the expected squared bias. By cluster P lacks the penalty of random effects that have all rows in one
       cluster, whose prior is a part of the score: `cluster_penalty` [q + m].
+    - `random_penalties` [random terms, q + m] are the penalties of the random effects of each term, 0 elsewhere. With R =
+      `variance_root` [lambdas + 1, random terms + 1], R'R is the covariance of their log lambda and of log dispersion.
     - `separating` [directions, p] are the directions that separate rows across terms. The first direction moves all separated
       rows. The others and `null_vectors` span all directions that change no prediction for the rows of the likelihood.
     - `separated_rows` [rows, others] says how far the other directions move each separated row towards its response. Equal
@@ -108,6 +110,8 @@ class Fitted:
     of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     penalty: np.ndarray = field(default_factory=lambda: np.zeros(0))
     cluster_penalty: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    random_penalties: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    variance_root: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
     path_penalties: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     separating: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -343,6 +347,39 @@ class Fitted:
         with ThreadPoolExecutor(THREADS) as threads:
             parts += threads.map(self._variances, others)
         return Variances(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def satterthwaite(self, transform: scipy.sparse.csr_array, otherwise: float) -> np.ndarray:
+        """The degrees of freedom 2 v^2 / (g' C g) of the rows of a transformation beside random effects, [rows].
+
+        v is the classical variance, g its derivative by log lambda of the random effects and log dispersion, and C the covariance
+        of these (Satterthwaite 1946; as in lmerTest). Rows that have random effects themselves, and a fit without any, have those
+        that hold `otherwise`.
+        """
+        df = np.full(transform.shape[0], otherwise)
+        if not len(self.random_penalties):
+            return df
+        random = np.array([*self.dense, *self.eliminated])[self.random_penalties.any(axis=0)]
+        fixed = np.flatnonzero(np.diff(transform[:, random].indptr) == 0)
+        alone = [replace(self, penalty=penalty) for penalty in self.random_penalties]
+        for some in chunks(len(fixed)):
+            rows = transform[fixed[some]]
+            dense, sparse = rows[:, self.dense].toarray(), rows[:, self.eliminated]
+            reduced, on_dense = self._on_dense(dense, sparse)
+            variance = self._unscaled(reduced, on_dense, sparse)
+            slopes = np.stack([*(-each._bias(on_dense, sparse) for each in alone), variance])
+            uncertainty = np.sum((self.variance_root @ slopes) ** 2, axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                df[fixed[some]] = np.where(variance > 0, 2 * variance**2 / uncertainty, otherwise)
+        return df
+
+    def variances_with_spreads(self, transform: scipy.sparse.csr_array, by_spread: np.ndarray) -> np.ndarray:
+        """The variances of functions with the derivatives `transform` by the coefficients and `by_spread` [rows, random terms] by
+        the logarithm of the standard deviations of random effects, which the fit estimates together; with `of_lambda`."""
+        root = self.variance_root
+        along = self.on_free(transform) @ self.of_lambda.T
+        # log standard deviation = (log dispersion - log lambda) / 2
+        along += by_spread @ (root[:, -1:] - root[:, :-1]).T / 2
+        return self.variances(transform).classical + np.einsum("ij,ij->i", along, along)
 
     def _variances(self, transform: scipy.sparse.csr_array) -> Variances:
         dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]

@@ -447,6 +447,7 @@ class Solution:
     - `online` is the report of an online solver that ran first.
     - `smooths` is what fit.json says of smooth terms and random effects. The squares of the columns of `of_lambda` [smooths, p]
       add up to the variances that the estimation of smoothing parameters adds. Their search ended at `log_lambda` [lambdas].
+      With R = `variance_root`, R'R is the covariance of log lambda of the random effects and log phi.
     - `near` is a solution with smooth terms, near which a start is known to be.
     - A path fills `path` with all its points, `chosen` with the number of the chosen point, and `cross_validation` if it has
       one.
@@ -467,6 +468,7 @@ class Solution:
     smooths: Mapping[str, Any] = field(default_factory=dict)
     of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     log_lambda: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    variance_root: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
     near: "Solution | None" = None
     path: tuple[PathPoint, ...] = ()
     chosen: int | None = None

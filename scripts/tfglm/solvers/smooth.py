@@ -23,6 +23,7 @@ from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
 from tfglm.design.checks import listed_in_words
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, references_first
+from tfglm.design.terms import Smooth
 from tfglm.engine.passes import SHAPE
 from tfglm.errors import UserError
 from tfglm.solvers import newton
@@ -111,6 +112,11 @@ class SmoothObjective(PlainObjective):
         has_curve = np.any(directions[:, design.in_smooths], axis=1)
         return hold(directions, np.append(aliased[~has_curve], order))
 
+    @property
+    def random(self) -> list[Smooth]:
+        """The random effects that some rows have."""
+        return [smooth for smooth in self.design.smooths if smooth.is_random and self.free[smooth.places].any()]
+
     def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
         # Penalised coefficients are finite, so only the others can separate rows.
         status = np.where(self.unpenalised, self.status, EMPTY)
@@ -119,6 +125,9 @@ class SmoothObjective(PlainObjective):
 
     def with_errors(self, fitted: Fitted, solution: Solution) -> Fitted:
         free = [*fitted.dense, *fitted.eliminated]
+        of_terms = [np.bincount(each.places, self.ridge[each.places], self.design.size)[free] for each in self.random]
+        penalties = np.array(of_terms).reshape(-1, len(free))
+        fitted = replace(fitted, random_penalties=penalties, variance_root=solution.variance_root)
         if self.design.std_errors == UNCONDITIONAL:
             return replace(fitted, of_lambda=solution.of_lambda[:, free])
         if self.design.std_errors not in OF_POSTERIOR:
@@ -142,13 +151,15 @@ def solve(start: Solution) -> Solution:
     if exactly.any() and solution.converged:
         at_end = with_exact_hessian(at_end, solution, penalties, parameters, exactly)
     covariance = covariance_of(at_end.hessian, which)
-    moved = root_of(covariance)[:, : len(at_end.moved)] @ at_end.moved
+    root = root_of(covariance)
+    moved = root[:, : len(at_end.moved)] @ at_end.moved
     facts = report(solution, penalties, parameters, found.model, covariance)
     return replace(
         solution,
         smooths=facts | corrected(solution, moved),
         of_lambda=moved,
         log_lambda=parameters.log_lambda,
+        variance_root=root[:, np.append([smooth.is_random for smooth in penalties.smooths], True)],
         near=None,  # as large as the information
     )
 
