@@ -3,7 +3,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from tfglm.errors import UserError
 from tfglm.results import joint
 from tfglm.results.marginal_tables import Averaged
 from tfglm.results.margins import average_rows
-from tfglm.results.population import AT_ZERO, INTEGRATED, nodes_of
+from tfglm.results.population import AT_ZERO, INTEGRATED, dimensions_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 R = json.loads((GOLDEN / "population.json").read_text())
@@ -129,11 +128,10 @@ def test_a_column_of_random_effects_has_no_average_of_its_own(pools):
 def test_averages_are_integrated_over_few_numbers_with_random_slopes(pools):
     formula = "late ~ carrier + (hour || plane) + (0 + wind | plane) + (0 + miles | plane)"
     design = design_of(formula, "binomial", merge(pools["few"]), pools["few"], std_errors="unconditional")
-    fitted = SimpleNamespace(summary={"smooths": [{"term": smooth.term} for smooth in design.smooths]})
     with pytest.raises(
         UserError, match="random_effects: averages can be integrated over random slopes of two numbers at"
     ):
-        nodes_of(design, fitted, True)
+        dimensions_of(design)
 
 
 def test_stored_averages_keep_what_they_are_about(pools, tmp_path):

@@ -64,6 +64,12 @@ class AveragedBlock:
         """The same rows if some columns had the values of a scenario."""
         return AveragedBlock(self._design, self._parts, self._evaluated.at(scenario), self._coefficients)
 
+    def with_coefficients(self, coefficients: np.ndarray) -> "AveragedBlock":
+        """The same rows with other coefficients [p], which are finite."""
+        if np.array_equal(coefficients, self._coefficients):
+            return self
+        return AveragedBlock(self._design, self._parts, self._evaluated, coefficients)
+
     @property
     def is_unknown(self) -> bool:
         """Whether some row has a combination of levels without coefficients."""
@@ -272,8 +278,11 @@ class AtScenario(Averages):
     def __init__(self, scenario: Scenario, averages: Sequence[Averages]):
         self._scenario, self._averages = scenario, averages
 
+    def _changed(self, block: AveragedBlock) -> AveragedBlock:
+        return block.at(self._scenario)
+
     def add(self, block: AveragedBlock) -> None:
-        changed = block.at(self._scenario)
+        changed = self._changed(block)
         for of_rows in self._averages:
             of_rows.add(changed)
 
@@ -284,6 +293,16 @@ class AtScenario(Averages):
     def finish(self) -> None:
         for of_rows in self._averages:
             of_rows.finish()
+
+
+class AtCoefficients(AtScenario):
+    """Other averages, of the rows with other coefficients [p]."""
+
+    def __init__(self, coefficients: np.ndarray, averages: Sequence[Averages]):
+        self._coefficients, self._averages = np.where(np.isfinite(coefficients), coefficients, 0.0), averages
+
+    def _changed(self, block: AveragedBlock) -> AveragedBlock:
+        return block.with_coefficients(self._coefficients)
 
 
 class RowMean(Averages):

@@ -8,6 +8,7 @@ response varies.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from tfglm.design.scenarios import Scenario, scenarios
 from tfglm.design.terms import INTERCEPT
 from tfglm.engine import binned_averages, collapsed
 from tfglm.engine.averages import (
+    AtCoefficients,
     AtScenario,
+    Averages,
     GridValues,
     LevelMeans,
     MeanResponse,
@@ -47,7 +50,7 @@ from tfglm.results.marginal_tables import (
     numbers_of,
     with_limits,
 )
-from tfglm.results.population import for_population
+from tfglm.results.population import Population
 from tfglm.results.predict import without_separated
 from tfglm.solvers.fitted import Fitted
 
@@ -128,35 +131,30 @@ def average_rows(
     """
     if offset_at is not None:
         design, fitted, number = at_offset(design, fitted, offset_at)
-    given = design, files, balanced, largest, of_collapsed, threads, margins_at
-    averaged = for_population(design, fitted, random_effects, lambda at, times: averages_at(at, times, *given))
-    if offset_at is None or averaged.grid is None:
-        return averaged
-    return replace(averaged, grid=averaged.grid | {"": np.array([number])})
+    population, at = (
+        Population.of(design, fitted, with_limits(fitted), random_effects),
+        scenarios(design, margins_at or {}),
+    )
+    listed = list(variables(design, largest, len(population.nodes) * (1 + len(at))))
 
+    def averages(coefficients: np.ndarray) -> tuple[dict[str, Averages], dict[str, dict[str, Averages]]]:
+        """The averages at some coefficients, to which the rows are then added, by term; and in each scenario, with the response
+        under ''."""
+        in_scenarios = {}
+        for name, scenario in at.items():
+            others = [each for each in listed if not is_set(each, scenario)]
+            response: dict[str, Averages] = {"": response_kind(design)(design, coefficients)}
+            in_scenarios[name] = response | averages_of(design, others, coefficients, largest)
+        return averages_of(design, listed, coefficients, largest), in_scenarios
 
-def averages_at(
-    fitted: Fitted,
-    times: int,
-    design: Design,
-    files: Sequence[IngestedFile],
-    balanced: bool,
-    largest: Largest,
-    of_collapsed: IngestedFile | None,
-    threads: int,
-    margins_at: Mapping[str, Mapping[str, str]] | None,
-) -> Averaged:
-    """The averages at the coefficients of a fit, as one of so many `times`; the others are those of `average_rows`."""
-    coefficients = with_limits(fitted)
-    at = scenarios(design, margins_at or {})
-    listed = list(variables(design, largest, times * (1 + len(at))))
-    of_rows = averages_of(design, listed, coefficients, largest)
-    in_scenarios = {
-        name: averages_of(design, [each for each in listed if not is_set(each, scenario)], coefficients, largest)
-        for name, scenario in at.items()
-    }
-    responses = {name: response_kind(design)(design, coefficients) for name in at}
-    changed = [AtScenario(scenario, [responses[name], *in_scenarios[name].values()]) for name, scenario in at.items()]
+    at_nodes = [averages(coefficients) for coefficients in population.coefficients]
+    asked: list[Averages] = [
+        AtCoefficients(
+            coefficients,
+            [*of_rows.values(), *(AtScenario(at[name], list(each.values())) for name, each in in_scenarios.items())],
+        )
+        for coefficients, (of_rows, in_scenarios) in zip(population.coefficients, at_nodes, strict=True)
+    ]
     grid = grid_values(design) if balanced else {}
     columns = [column for number in design.numeric for column in number.columns] if balanced else []
     slopes = [variable.column for variable in listed if not (variable.factor or variable.left_out)]
@@ -164,37 +162,49 @@ def averages_at(
     training = Workload(read, files, "train")
     training = collapsed.over(of_collapsed, training) if of_collapsed else training
     workload = without_separated(training, fitted)
-    rows = average(workload, [*of_rows.values(), *changed, *grid.values()], coefficients, threads)
+    rows = average(workload, [*asked, *grid.values()], population.coefficients[0], threads)
     classes = range(len(design.class_labels) if design.equations else 1)
 
-    def by_class(averages: Mapping[str, LevelMeans | MeanSlope], kind: type) -> dict[str, list]:
+    def by_class(averages: Mapping[str, Any], kind: Any) -> dict[str, list]:
         return {
             term: [each.for_class(number) for number in classes]
             for term, each in averages.items()
             if isinstance(each, kind)
         }
 
+    levels_of_rows, slopes_of_rows, of_scenarios = population.merged(
+        [
+            (
+                by_class(of_rows, LevelMeans),
+                by_class(of_rows, MeanSlope),
+                {
+                    name: [by_class(each, kind) for kind in (MeanResponse, LevelMeans, MeanSlope)]
+                    for name, each in in_scenarios.items()
+                },
+            )
+            for of_rows, in_scenarios in at_nodes
+        ]
+    )
+    values = {name: of_rows.values for name, of_rows in grid.items()} if balanced else None
+    if values is not None and offset_at is not None:
+        values[""] = np.array([number])
     return Averaged(
         rows,
         {variable.term: variable.left_out for variable in listed},
-        by_class(of_rows, LevelMeans),
-        by_class(of_rows, MeanSlope),
-        {name: of_rows.values for name, of_rows in grid.items()} if balanced else None,
+        levels_of_rows,
+        slopes_of_rows,
+        values,
         {
-            name: InScenario(
-                [responses[name].for_class(number) for number in classes],
-                by_class(of_scenario, LevelMeans),
-                by_class(of_scenario, MeanSlope),
-                dict(scenario.levels),
-            )
-            for (name, of_scenario), scenario in zip(in_scenarios.items(), at.values(), strict=True)
+            name: InScenario(response[""], levels, slopes, dict(at[name].levels))
+            for name, (response, levels, slopes) in of_scenarios.items()
         },
+        population.about,
     )
 
 
 def averages_of(
     design: Design, listed: Iterable[Variable], coefficients: np.ndarray, largest: Largest
-) -> dict[str, LevelMeans | MeanSlope]:
+) -> dict[str, Averages]:
     """The averages of some variables, to which the rows are then added, by term."""
     return {
         variable.term: level_means(design, variable.factor, coefficients, largest)

@@ -4,127 +4,103 @@ By default the random effects are 0, their mean. Otherwise averages are integrat
 effects, by Gauss-Hermite quadrature: at each node all levels have the same effects.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.terms import Part
 from tfglm.errors import UserError
-from tfglm.results.marginal_tables import Averaged
-from tfglm.solvers.fitted import FREE, Fitted
+from tfglm.solvers.fitted import Fitted
 
-NODES = {1: 31, 2: 15, 3: 9}
+NODES = {0: 1, 1: 31, 2: 15, 3: 9}
 """Nodes in each dimension, by the number of these: one for random intercepts, and one for each number with random slopes."""
 
 AT_ZERO = "population, random effects at 0"
 INTEGRATED = "population, integrated over random effects"
 
 
-def about(design: Design, random_effects: str) -> str:
-    """What averages of a model are about, by the key of the config; '' without random effects."""
-    if not design.random_parts:
-        return ""
-    if design.distribution.quadratic:
-        return "population"  # the mean is linear, so both are the same
-    return INTEGRATED if random_effects == "integrated" else AT_ZERO
+@dataclass(frozen=True)
+class Population:
+    """The nodes of an integral over random effects.
 
-
-class Node(NamedTuple):
-    """Random effects: their `weight` and `size`, a number for each dimension, [dimensions]."""
-
-    weight: float
-    size: tuple[float, ...]
-
-
-class Spread(NamedTuple):
-    """A random term: the `first` place of its coefficients, its dimension, and the derivative of the standard deviation of this
-    dimension by the logarithm of its own."""
-
-    first: int
-    dimension: int
-    slope: float
-
-
-def for_population(
-    design: Design, fitted: Fitted, random_effects: str, average: Callable[[Fitted, int], Averaged]
-) -> Averaged:
-    """Return averages for the population of the levels of random effects.
-
-    Parameters
+    Attributes
     ----------
-    design, fitted
-        The model.
-    random_effects
-        The key of the config: `zero` or `integrated`.
-    average
-        Returns the averages at given coefficients, and takes the number of times that it is called.
-
-    Returns
-    -------
-    In a derivative by the coefficients [..., p], the first random effect of a term has the place of the logarithm of the standard
-    deviation of the term, and the others are 0.
-
-    Raises
-    ------
-    UserError
-        For random slopes of more than two numbers with `integrated`.
+    random
+        The places of all random effects.
+    dimensions
+        For each dimension the parts whose effects add up to one normal variable.
+    shares
+        The share of each of these parts in the variance of this variable.
+    nodes
+        The weight of each node, and the size of the variable in each dimension.
+    coefficients
+        Those of the fit with the random effects of each node, [p].
+    about
+        What the averages are about; '' without random effects.
     """
-    if not design.random_parts:
-        return average(fitted, 1)
-    random = np.concatenate([np.arange(part.where.start, part.where.stop) for part in design.random_parts])
-    coefficients, status = fitted.coefficients.copy(), fitted.status.copy()
-    coefficients[random], status[random] = 0.0, FREE
-    dimensions, spreads, nodes = nodes_of(design, fitted, about(design, random_effects) == INTEGRATED)
-    found = []
-    for node in nodes:
-        for part, size in zip(dimensions, node.size, strict=True):
-            coefficients[part.where] = size
-        found.append(average(replace(fitted, coefficients=coefficients.copy(), status=status), len(nodes)))
 
-    def merged(parallel: Sequence[Any]) -> Any:
-        """The weighted sum of averages of all nodes, in dictionaries and lists."""
-        if isinstance(parallel[0], dict):
-            return {key: merged([each[key] for each in parallel]) for key in parallel[0]}
-        if isinstance(parallel[0], list):
-            return [merged(each) for each in zip(*parallel, strict=True)]
+    random: np.ndarray
+    dimensions: list[list[Part]]
+    shares: list[np.ndarray]
+    nodes: list[tuple[float, tuple[float, ...]]]
+    coefficients: list[np.ndarray]
+    about: str
+
+    @classmethod
+    def of(cls, design: Design, fitted: Fitted, coefficients: np.ndarray, random_effects: str) -> "Population":
+        """The nodes for a fit with these coefficients, by the key of the config. Raises UserError for random slopes of more than
+        two numbers with `integrated`."""
+        places = [np.arange(part.where.start, part.where.stop) for part in design.random_parts]
+        random = np.concatenate([*places, np.zeros(0, int)])
+        about = INTEGRATED if random_effects == "integrated" else AT_ZERO
+        if not len(random) or design.distribution.quadratic:
+            about = "population" if len(random) else ""  # a mean that is linear in the effects
+        dimensions = list(dimensions_of(design).values()) if about == INTEGRATED else []
+        variances = variances_of(design, fitted) if dimensions else {}
+        by_dimension = [np.array([variances[part.term.name] for part in parts]) for parts in dimensions]
+        points, weights = np.polynomial.hermite_e.hermegauss(NODES[len(dimensions)])
+        sizes = product(*(np.sqrt(each.sum()) * points for each in by_dimension))
+        of_nodes = product(*[weights / weights.sum()] * len(dimensions))
+        nodes = [(float(np.prod(weight)), size) for weight, size in zip(of_nodes, sizes, strict=True)]
+        at_nodes = []
+        for _, size in nodes:
+            at_node = coefficients.copy()
+            at_node[random] = 0.0
+            for parts, effect in zip(dimensions, size, strict=True):
+                at_node[parts[0].where] = effect
+            at_nodes.append(at_node)
+        shares = [each / (each.sum() or 1.0) for each in by_dimension]
+        return cls(random, dimensions, shares, nodes, at_nodes, about)
+
+    def merged(self, found: Sequence[Any]) -> Any:
+        """The integral of averages, from those at each node in dictionaries, lists and tuples.
+
+        In its derivatives by the coefficients [..., p] the first random effect of a term has the place of the logarithm of the
+        standard deviation of the term, and the others are 0.
+        """
+        first = found[0]
+        if isinstance(first, dict):
+            return {key: self.merged([each[key] for each in found]) for key in first}
+        if not hasattr(first, "derivative"):
+            return [self.merged(each) for each in zip(*found, strict=True)]
         mean, derivative = 0.0, 0.0
-        for node, each in zip(nodes, parallel, strict=True):
+        for (weight, size), each in zip(self.nodes, found, strict=True):
             by_fixed = each.derivative.copy()
-            by_fixed[..., random] = 0.0
-            for spread in spreads:
-                of_dimension = each.derivative[..., dimensions[spread.dimension].where].sum(axis=-1)
-                by_fixed[..., spread.first] = of_dimension * node.size[spread.dimension] * spread.slope
-            mean, derivative = mean + node.weight * each.mean, derivative + node.weight * by_fixed
-        return parallel[0]._replace(mean=mean, derivative=derivative)
-
-    scenarios = {
-        name: replace(
-            scenario,
-            **{
-                what: merged([getattr(each.scenarios[name], what) for each in found])
-                for what in ("response", "levels", "slopes")
-            },
-        )
-        for name, scenario in found[0].scenarios.items()
-    }
-    levels, slopes = (merged([getattr(each, what) for each in found]) for what in ("levels", "slopes"))
-    return replace(found[0], levels=levels, slopes=slopes, scenarios=scenarios, about=about(design, random_effects))
+            by_fixed[..., self.random] = 0.0
+            for parts, shares, effect in zip(self.dimensions, self.shares, size, strict=True):
+                along = effect * each.derivative[..., parts[0].where].sum(axis=-1)
+                for part, share in zip(parts, shares, strict=True):
+                    by_fixed[..., part.where.start] = share * along
+            mean, derivative = mean + weight * each.mean, derivative + weight * by_fixed
+        return first._replace(mean=mean, derivative=derivative)
 
 
-def nodes_of(design: Design, fitted: Fitted, is_integrated: bool) -> tuple[list[Part], list[Spread], list[Node]]:
-    """A part of each dimension, the random terms, and the nodes. Effects with one multiplier add up to one normal variable."""
-    if not is_integrated:
-        return design.random_parts[:1], [], [Node(1.0, (0.0,))]
-    deviations = {entry["term"]: entry.get("std_dev", 0.0) for entry in fitted.summary["smooths"]}
-    variances = {  # on the scale of the fit
-        smooth.term: deviations[smooth.term] ** 2 / float(smooth.penalties[0, 0])
-        for smooth in design.smooths
-        if smooth.is_random
-    }
+def dimensions_of(design: Design) -> dict[Any, list[Part]]:
+    """The random parts by what multiplies their effects. Raises UserError if there are too many."""
     dimensions: dict[Any, list[Part]] = {}
     for part in design.random_parts:
         dimensions.setdefault(part.multiplier, []).append(part)
@@ -133,13 +109,11 @@ def nodes_of(design: Design, fitted: Fitted, is_integrated: bool) -> tuple[list[
             f"models.{design.model}.random_effects: averages can be integrated over random slopes of two numbers at most; remove "
             "the key, or some random slopes"
         )
-    points, weights = np.polynomial.hermite_e.hermegauss(NODES[len(dimensions)])
-    spreads, sizes = [], []
-    for dimension, parts in enumerate(dimensions.values()):
-        total = sum(variances[part.term.name] for part in parts)
-        sizes.append(np.sqrt(total) * points)
-        shares = [variances[part.term.name] / total if total else 0.0 for part in parts]
-        spreads += [Spread(part.where.start, dimension, share) for part, share in zip(parts, shares, strict=True)]
-    of_nodes = product(*[weights / weights.sum()] * len(sizes))
-    nodes = [Node(float(np.prod(weight)), size) for weight, size in zip(of_nodes, product(*sizes), strict=True)]
-    return [parts[0] for parts in dimensions.values()], spreads, nodes
+    return dimensions
+
+
+def variances_of(design: Design, fitted: Fitted) -> dict[str, float]:
+    """The variances of random effects by their term, on the scale of the fit; 0 where the fit found none."""
+    deviations = {entry["term"]: entry.get("std_dev", 0.0) for entry in fitted.summary["smooths"]}
+    random = [smooth for smooth in design.smooths if smooth.is_random]
+    return {smooth.term: deviations[smooth.term] ** 2 / float(smooth.penalties[0, 0]) for smooth in random}
