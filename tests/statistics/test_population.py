@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,9 @@ from tfglm import digests
 from tfglm.data.dictionary import merge
 from tfglm.design.scenarios import scenarios
 from tfglm.errors import UserError
-from tfglm.results import joint
+from tfglm.report import home
+from tfglm.report.words import Words
+from tfglm.results import csv_files, joint
 from tfglm.results.marginal_tables import Averaged
 from tfglm.results.margins import average_rows
 from tfglm.results.population import AT_ZERO, INTEGRATED, dimensions_of
@@ -132,6 +135,33 @@ def test_averages_are_integrated_over_few_numbers_with_random_slopes(pools):
         UserError, match="random_effects: averages can be integrated over random slopes of two numbers at"
     ):
         dimensions_of(design)
+
+
+@pytest.mark.parametrize(
+    ("family", "how", "said"),
+    [
+        ("gaussian", "zero", "Averages are about the population of the plane, not about its levels in these rows."),
+        ("binomial", "zero", "averages are those of a typical level, not the mean over all levels"),
+        ("binomial", "integrated", "Averages are over the normal distribution of the random effects of the plane"),
+        ("binomial", "", ""),
+    ],
+)
+def test_pages_say_what_averages_are_about(family, how, said):
+    smooths = [{"term": f"s(plane{more}, bs=re)", "is_random": bool(how)} for more in ("", ", hour")]
+    fit = {"family": family, "link": None, "smooths": smooths}
+    words = Words({}, {}, names={"plane": "the plane"})
+    found = home.population_in_words(fit, SimpleNamespace(random_effects=how), words)
+    assert said in found and bool(found) == bool(how)
+
+
+def test_pages_read_what_averages_are_about(pools, tmp_path):
+    design, fitted, _ = fit_files(pools["few"], "bumps ~ carrier + (1 | plane)", "poisson")
+    digests.write_json(tmp_path / "fit.json", {})
+    means = tables_of(design, fitted, pools["few"]).means
+    csv_files.write(means, tmp_path / "means.csv")
+    digests.write_beside(tmp_path / "means.csv", tmp_path / "fit.json")
+    read = csv_files.read(tmp_path / "means.csv", tmp_path / "fit.json", home.MARGINAL_TEXTS)
+    assert read["about"].tolist() == [AT_ZERO] * 4
 
 
 def test_stored_averages_keep_what_they_are_about(pools, tmp_path):

@@ -274,7 +274,7 @@ WHAT_MEANS = {
     "their number of rows; numbers are at their means, and linear predictors are averaged, as in R's emmeans.",
 }
 """The text about adjusted means, by the key of the config."""
-MARGINAL_TEXTS = ["class", "term", "level", "reference", "status"]
+MARGINAL_TEXTS = ["class", "term", "level", "reference", "status", "about"]
 
 
 def adjusted_means(fit: dict, folder: Path, about: About) -> list[DrawnMeans]:
