@@ -72,7 +72,7 @@ WORDS = {
     "of a cluster that are alike (CR1, CR2), or dates close to each other (Driscoll and Kraay, Newey and West)",
     "ROC curve": "for each threshold the recall, beside the share of rows without the event for which one is predicted",
     "Satterthwaite": "the degrees of freedom of the t test of a coefficient whose variance is estimated from few or "
-    "unequal clusters",
+    "unequal clusters, or beside random effects of few levels",
     "separated": "all training rows of a level have the same outcome, so its coefficient runs off to infinity. Its "
     "rows take no part in the fit. Terms can separate rows together, though no level does by itself",
     "shard": "up to 524,288 rows of one input file and one split, a file a column, in random order",
