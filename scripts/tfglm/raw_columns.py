@@ -207,11 +207,11 @@ def as_number(value: Value, rows: tf.Tensor) -> tf.Tensor:
 
 def computed(tree: Tree, columns: Mapping[str, Value]) -> Value:
     """The value of an expression of polars. Raises Refused."""
-    value = of_node(tree, columns)
+    value = unchecked(tree, columns)
     return value._replace(known=value.known & tf.math.is_finite(value.tensor)) if value.kind == NUMBER else value
 
 
-def of_node(tree: Tree, columns: Mapping[str, Value]) -> Value:
+def unchecked(tree: Tree, columns: Mapping[str, Value]) -> Value:
     """The value of a node of polars; any number where it is no finite one."""
     node, content = next(iter(tree.items()))
     match node:
