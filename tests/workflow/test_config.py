@@ -5,6 +5,7 @@ import re
 import polars
 import pytest
 import yaml
+from pydantic import ValidationError
 
 import document_config
 from configs import FILES, LAYOUTS, MINIMAL, NAME, ROOT, SHIPPED, changed, message
@@ -15,6 +16,13 @@ from tfglm.config import (
     load_layout,
     shipped_layouts,
 )
+from tfglm.config.cluster import ClusterConfig
+from tfglm.config.data import DataConfig
+from tfglm.config.messages import validated
+from tfglm.config.models import ModelConfig
+from tfglm.config.networks import NetworkConfig
+from tfglm.config.pictures import PicturesConfig
+from tfglm.config.tables import TablesConfig
 from tfglm.errors import UserError
 
 # What is shipped ------------------------------------------------------------------------------------------------------
@@ -502,3 +510,34 @@ def test_two_sections_that_are_none_are_both_refused():
     with pytest.raises(UserError) as refusal:
         load({"data": "", "models": {}, "tables": "distance"}, "config.yaml")
     assert "config.yaml: data:" in str(refusal.value) and "config.yaml: tables:" in str(refusal.value)
+
+
+@pytest.mark.parametrize("wrong", [3.5, "\n", [[[0.5]]], {"g": {"h": [[0.5]]}}, None])
+@pytest.mark.parametrize(
+    ("place", "section"),
+    [
+        (["data"], DataConfig),
+        (["models", "m"], ModelConfig),
+        (["networks", "n"], NetworkConfig),
+        (["cluster"], ClusterConfig),
+        (["pictures"], PicturesConfig),
+        (["tables"], TablesConfig),
+        ([], Layout),
+    ],
+)
+def test_each_key_of_a_wrong_shape_is_named_with_what_is_expected(place, section, wrong):
+    """All keys of a section at once: `missing: g` beside `rare: g` was refused without a word."""
+    keys = section.model_fields.keys() - {"sweep"}  # of which a mistake comes first
+    raw = {key: wrong for key in section.model_fields if key in keys}
+    with pytest.raises(ValidationError) as refusal:
+        section.model_validate(raw)
+    refused = {error["loc"][0] for error in refusal.value.errors() if error["loc"]}
+    for name in reversed(place):
+        raw = {name: raw}
+    lines = message(validated, Config if place else section, raw, "c.yaml").splitlines()
+    path = "".join(f"{name}." for name in place)
+    matches = (re.fullmatch(rf"c\.yaml: {re.escape(path)}(\w+)[^:]*: (.*)", line) for line in lines)
+    named = {match[1]: match[2] for match in matches if match}
+    assert refused - named.keys() == set()
+    for remark in named.values():
+        assert len(remark.split()) > 2 and not re.search(r"expected (or|,|$)|function-|list\[|\. $", remark), remark

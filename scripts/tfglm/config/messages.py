@@ -16,7 +16,7 @@ MOST_PROBLEMS = 100
 LONGEST_MESSAGE = 2_000
 """Characters of a message about one key, which names what else there is."""
 
-FORM = re.compile(r"(dict|function-\w+|literal)\[")
+FORM = re.compile(r"(dict|list|function-\w+|literal)\[")
 """How pydantic names one of the forms that a value may have."""
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -34,21 +34,35 @@ def problems_of(error: ValidationError, model: type[BaseModel], where: str) -> s
     """Return the errors of pydantic, one per line, each beginning with `where`."""
     root = model.model_json_schema()
     every = error.errors(include_url=False)
-    errors = [each for each in every if not _is_of_another_form(each, every)]
+    errors = [each for each in every if not _is_of_another_form(each, every, root)]
     problems = [f"{where}: {short(_problem(each, root), LONGEST_MESSAGE)}" for each in errors[:MOST_PROBLEMS]]
     if len(errors) > MOST_PROBLEMS:
         problems.append(f"{where}: and {len(errors) - MOST_PROBLEMS:,} more")
     return "\n".join(dict.fromkeys(problems))
 
 
-def _is_of_another_form(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> bool:
+def _is_of_another_form(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], root: Node) -> bool:
     """Whether an error only says that a section is no number, or the reverse, where the value may be either."""
     kinds = ("float_type", "literal_error") if isinstance(error["input"], dict) else ("model_type", "dict_type")
-    place = error["loc"][:-1]
-    # A section of the config itself has no other form.
-    return bool(place and error["type"] in kinds) and any(
-        other is not error and other["loc"][: len(place)] == place for other in errors
-    )
+    loc = error["loc"]
+    if error["type"] not in kinds or not loc or any(place == len(loc) for place, *_ in _keys(error, root)):
+        return False
+    return any(other["type"] not in kinds and other["loc"][: len(loc) - 1] == loc[:-1] for other in errors)
+
+
+def _keys(error: Mapping[str, Any], root: Node) -> list[tuple[int, str | int, Node, Node]]:
+    """The keys in the place of an error: their position in it from 1, and the nodes above and at each. What else is in it names
+    a form that the value may have."""
+    node, found = root, []
+    for place, key in enumerate(error["loc"], start=1):
+        if is_scalar(node, root) or key == "[key]":
+            break
+        is_unknown = place == len(error["loc"]) and error["type"] == "extra_forbidden"
+        if len(forms(node, root)) > 1 and not is_unknown and (FORM.match(str(key)) or not below(node, key, root)):
+            continue
+        parent, node = node, below(node, key, root)
+        found.append((place, key, parent, node))
+    return found
 
 
 def in_file(where: str, message: str) -> str:
@@ -60,18 +74,15 @@ def in_file(where: str, message: str) -> str:
 
 def _problem(error: Mapping[str, Any], root: Node) -> str:
     """One of pydantic's errors as `path of the key: what was wrong; what to do`."""
-    is_key = error["loc"][-1:] == ("[key]",)
-    keys = error["loc"][:-1] if is_key else error["loc"]
     parent, node, path = root, root, ""
-    for place, key in enumerate(keys, start=1):
-        if is_scalar(node, root):
-            break  # the name of one of the forms that the value may have
-        is_unknown = place == len(keys) and error["type"] == "extra_forbidden"
-        if len(forms(node, root)) > 1 and not is_unknown and (FORM.match(str(key)) or not below(node, key, root)):
-            continue  # the same, of a form with keys
-        parent, node = node, below(node, key, root)
+    for _, key, parent, node in _keys(error, root):  # noqa: B007 (the last ones are those of the error)
         is_entry = any("items" in form for form in forms(parent, root))
-        path += f" (entry {key + 1})" if is_entry and isinstance(key, int) else f".{short(str(key), 60)}"
+        path += (
+            f" (entry {key + 1})"
+            if is_entry and isinstance(key, int)
+            else f".{short(json.dumps(str(key), ensure_ascii=False)[1:-1], 60)}"
+        )
+    is_key = error["loc"][-1:] == ("[key]",)
     return f"{path[1:]}: ".removeprefix(": ") + _remark(error, node, parent, is_key, root)
 
 
@@ -82,7 +93,7 @@ def _remark(error: Mapping[str, Any], node: Node, parent: Node, is_key: bool, ro
             known = [key for form in forms(parent, root) for key in form.get("properties", {})]
             return "unknown key" + (nearest(str(error["loc"][-1]), known) or f"; the keys here are {', '.join(known)}")
         case "missing":
-            return f"missing; give {expected(node, root)}. {description(node, root)}"
+            return f"missing; give {expected(node, root)}. {description(node, root)}".removesuffix(". ")
         case "value_error":
             return str(error["ctx"]["error"])
         case "string_too_long":
@@ -91,7 +102,7 @@ def _remark(error: Mapping[str, Any], node: Node, parent: Node, is_key: bool, ro
             return f"expected at most {error['ctx']['max_length']:,} entries, received {len(received):,}"
         case "too_short" if received:
             least = f"{error['ctx']['min_length']:,} entries or more"
-            return f"expected {least}, received {_shown(received)}. {description(node, root)}"
+            return f"expected {least}, received {_shown(received)}. {description(node, root)}".removesuffix(". ")
     if is_key:
         node = {"type": "string", "pattern": "".join(parent.get("patternProperties", {}))}
     # A bound against what no machine could hold is of no interest to who is below it.
