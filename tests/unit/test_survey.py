@@ -10,18 +10,26 @@ import pandas as pd
 import patsy
 import polars as pl
 import pytest
+import yaml
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from configs import message
 from runs import write_asa
 from surveys import formula, surveyed
-from tfglm.config import load_layout, shipped_layouts
+from tfglm.config import Layout, LayoutColumn, load_layout, shipped_layouts
+from tfglm.config.files import parse
 from tfglm.data import sql
 from tfglm.errors import UserError
+from tfglm.families.gaussian import Gaussian
+from tfglm.survey.calendar import Calendar
 from tfglm.survey.collinear import inflation
+from tfglm.survey.columns import ColumnSummary
 from tfglm.survey.flights import flights_in
 from tfglm.survey.init import Request, init
+from tfglm.survey.proposal import Proposal
+from tfglm.survey.responses import ProposedResponse
 from tfglm.survey.screening import separates
+from tfglm.survey.writing import config_text, layout_text
 
 ROWS = 400
 RANDOM = np.random.default_rng(5)
@@ -846,3 +854,85 @@ def test_departure_delay_explains_no_arrival_delay_in_any_file():
     )
     config, said, *_ = surveyed(source)
     assert formula(config) == "Arrival_Delay ~ wind" and "once the flight has left" in left_out(said)["Departure_Delay"]
+
+
+# What data can write into a config ---------------------------------------------------------------------------------------
+
+ODD = [
+    chr(code)
+    for code in (*range(1, 0xA1), 0xAD, 0x200B, 0x200E, 0x2028, 0x2029, 0x202E, 0xFEFF, 0xFFFD, 0xFFFE, 0xFFFF)
+]
+ODD += [
+    "\ud800",
+    "\udcff",
+    "\U0001f6eb",
+    "\U0001f469\u200d\U0001f4bb",
+    "\U000e0041",
+    ": ",
+    " #",
+    "- ",
+    "'",
+    '"',
+    "\\",
+    "{",
+    "]",
+    "&a",
+    "*a",
+    "!t",
+]
+NASTY = (
+    [f"a{odd}b" for odd in ODD]
+    + [f"a{odd}score: [q.csv] #" for odd in ODD]
+    + [f"{odd}\n---\nscore: 1\n" for odd in ODD]
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(0, len(NASTY), 40))
+def test_nothing_of_the_data_becomes_a_key_of_a_config(number):
+    """Names, values, labels, paths and remarks of any characters, through YAML and the loader of a run."""
+    nasty = NASTY[number : number + 40]
+    columns = [
+        ColumnSummary(f"c{place}", "text", 0, 3, text, text, ((text, 2), ("x", 1)), label=text)
+        for place, text in enumerate(nasty)
+    ]
+    for text in nasty:
+        layout = Layout.model_construct(
+            missing=[*nasty],
+            header=[text],
+            sheet=text,
+            comment=text,
+            columns={"c": LayoutColumn.model_construct(type="integer", source=text, label=text, labels={"1": text})},
+        )
+        written = layout_text(text, layout, {"c": text}, {"d": text}, {})
+        for read in (yaml.safe_load(written), parse(written, "x")):
+            assert read["missing"] == nasty and read["columns"]["c"]["source"] == read["sheet"] == text
+            assert (
+                read["columns"]["c"]["labels"] == {1: text}
+                and read["header"] == [text]
+                and read["derive"] == {"d": text}
+            )
+            assert set(read) == {"missing", "header", "sheet", "comment", "columns", "derive"}
+        response = ProposedResponse("r", "r", Gaussian(), text, pl.Series([1.0]), {"r": text}, {text: text})
+        proposal = Proposal(response, {"c": "c"}, {text: text})
+        written = config_text(text, text, text, True, proposal, Calendar(), columns)
+        for read in (yaml.safe_load(written), parse(written, "x")):
+            assert set(read) == {"data", "models", "cluster"} and read["data"]["files"] == [text]
+            assert read["data"]["derive"] == {"r": text} and read["data"]["where"] == {text: text}
+
+
+@pytest.mark.parametrize(
+    "odd", ["\x07", "\x85", "\u2028", "\u2029score: [q.csv] #", "\x9b", "\ufeff", "\u200b", ": ", " #"]
+)
+def test_odd_characters_of_a_file_end_in_a_config_that_reads_it(odd):
+    value, other = f"a{odd}b", "c"
+    columns = {
+        f"size{odd}cm": RANDOM.normal(0, 1, ROWS),
+        "city": chosen(ROWS, value, other),
+        "hit": chosen(ROWS, value, other),
+    }
+    config, *_, layout, file = surveyed(written("x.csv", **columns), Request("hit"))
+    (model,) = config.models.values()
+    assert config.score == [] and "city" in model.formula and config.data.derive
+    assert {column.source for column in layout.columns.values()} == columns.keys()
+    assert sorted(file.values("city")) == sorted([value, other])

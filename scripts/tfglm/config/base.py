@@ -19,10 +19,15 @@ YEAR = 31_536_000
 """Its seconds."""
 
 
+def is_hidden(letter: str) -> bool:
+    """Whether a character cannot be printed, or may hide what a text says; line ends and tabs are such, too."""
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
 def _printed(text: str) -> str:
     """Raise ValueError for a text with a character that no file name, formula or SQL has, and that may hide what it says."""
     for letter in text:
-        if letter not in "\n\r\t" and unicodedata.category(letter) in ("Cc", "Cf", "Cs"):
+        if letter not in "\n\r\t\u2028\u2029" and is_hidden(letter):
             raise ValueError(f"holds the character U+{ord(letter):04X}, which cannot be printed; remove it")
     return text
 

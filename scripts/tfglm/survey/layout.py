@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tfglm.config import FILE, RANDOM, Dialect, Layout, LayoutColumn
-from tfglm.config.base import LONGEST_NAME
+from tfglm.config.base import LONGEST_NAME, is_hidden
 from tfglm.data.foreign import column_labels, value_labels
 from tfglm.data.header import conversion_command
 from tfglm.data.images import has_images
@@ -152,7 +152,7 @@ def with_labels(layout: Layout, path: Path, rows: pl.DataFrame) -> tuple[Layout,
     labels, of_columns = dict(value_labels(path, kind)), column_labels(path, kind)
     columns = {}
     for name, column in layout.columns.items():
-        label, codes = label_and_codes(of_columns.get(column.source) or "")
+        label, codes = label_and_codes(one_line(of_columns.get(column.source) or ""))
         columns[name] = column.model_copy(update={"label": label or None})
         of_values = labels.get(column.source, {})
         # Labels that are numbers say nothing, unless the label of the column says what they mean.
@@ -166,7 +166,7 @@ def with_labels(layout: Layout, path: Path, rows: pl.DataFrame) -> tuple[Layout,
             continue
         values = set(rows[name].drop_nulls())
         if values <= of_column.keys():
-            written = {str(value): " ".join(label.split()) for value, label in sorted(of_column.items())}
+            written = {str(value): one_line(label) for value, label in sorted(of_column.items())}
             columns[name] = column.model_copy(update={"labels": written})
         elif found := sorted(values & of_column.keys()):
             shown = ", ".join(f"{value} is {of_column[value]}" for value in found[:5])
@@ -174,6 +174,11 @@ def with_labels(layout: Layout, path: Path, rows: pl.DataFrame) -> tuple[Layout,
                 f"a number of which some values have labels: {shown}; if they mean no value, add them to missing"
             )
     return layout.model_copy(update={"columns": columns}), remarks
+
+
+def one_line(label: str) -> str:
+    """A label without characters that cannot be printed, which a layout refuses."""
+    return " ".join("".join(each for each in label if each.isspace() or not is_hidden(each)).split())
 
 
 def label_and_codes(label: str) -> tuple[str, dict[str, str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import polars as pl
 
+from tfglm.config.base import is_hidden
 from tfglm.config.responses import ComputedResponse
 from tfglm.data.sql import expression
 from tfglm.errors import UserError, counted, nearest, short
@@ -329,11 +330,12 @@ def as_response(column: ColumnSummary, rows: pl.DataFrame, reason: str) -> Propo
         return ProposedResponse(column.name, column.name, Gaussian(), reason, values)
     if column.is_numeric and (column.least, column.greatest) == (0, 1):
         return ProposedResponse(column.name, column.name, Binomial(), reason, values)
-    # The event: what says yes, or the greater number, or else the rarer text.
+    # The event: what says yes, or the greater number, or else the rarer text. SQL needs one that can be printed.
     by_rows = [value for value, _ in column.frequent]
+    by_rows = [each for each in by_rows if not any(map(is_hidden, str(each)))] or by_rows
     meanings = {each: column.labels.get(str(each), "" if column.is_numeric else str(each)) for each in by_rows}
     yes = (each for each in by_rows if meanings[each].lower() in YES)
-    event = next(yes, column.greatest if column.is_numeric else by_rows[1])
+    event = next(yes, column.greatest if column.is_numeric else by_rows[-1])
     literal = f"{event}" if column.is_numeric else "'" + event.replace("'", "''") + "'"
     meaning = column.labels.get(str(event), str(event))
     for sign, word in SIGNS.items():

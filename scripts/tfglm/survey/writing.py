@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from tfglm.config import Layout
+from tfglm.config.base import is_hidden
 from tfglm.config.cluster import LARGEST_FOR_ONE_PROCESS
 from tfglm.errors import short
 from tfglm.families.multinomial import Multinomial
@@ -73,7 +74,7 @@ def config_text(
         "cluster:",
         "  strategy: auto",
     ]
-    return "\n".join(lines) + "\n"
+    return text_of(lines)
 
 
 def selection_lines(proposal: Proposal) -> list[str]:
@@ -271,7 +272,18 @@ def layout_text(
         for name, called in labels.items():
             shown = ", ".join(f"{value}: {label}" for value, label in called.items())
             lines.append(f"  {quoted(name)}: {{labels: {{{shown}}}}}")
-    return "\n".join(lines) + "\n"
+    return text_of(lines)
+
+
+def text_of(lines: Iterable[str]) -> str:
+    return "".join(f"{printed(line)}\n" for line in lines)
+
+
+def printed(text: str) -> str:
+    """A text with the escapes of YAML, in quotes and in comments alike, for what YAML does not print or takes for a line end,
+    and for what changes how a text looks."""
+    hidden = {ord(each) for each in text if is_hidden(each) or each in "\ufffe\uffff"}
+    return text.translate({code: f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}" for code in hidden})
 
 
 def pairs(entries: Mapping[str, str], indent: int) -> list[str]:
@@ -312,7 +324,7 @@ def values_of(column: ColumnSummary) -> str:
 
 
 def shortened(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+    text = f"{value:g}" if isinstance(value, float) else printed(str(value))
     return text if len(text) <= 20 else f"{text[:17]}..."
 
 
