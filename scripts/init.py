@@ -9,7 +9,7 @@ from tfglm.survey.init import Request, init
 
 
 def main(arguments: argparse.Namespace) -> None:
-    request = Request(arguments.response, arguments.formula, arguments.output, arguments.header)
+    request = Request(arguments.response, arguments.formula, arguments.output, arguments.header, arguments.decimal)
     config = init(arguments.csv, arguments.folder, command.say, request, arguments.caller)
     run = "tfglm run" if arguments.caller == "tfglm" else f"{arguments.caller} --configfile"
     command.say(f"Next: {run} {shlex.quote(str(config))}")
@@ -29,5 +29,6 @@ if __name__ == "__main__":
     parser.add_argument(
         "--header", default="", help="`true`, `false`, or the names of the columns, as in age,sex; else found out"
     )
+    parser.add_argument("--decimal", default="", help="`point` or `comma`, what is before decimals; else found out")
     parser.add_argument("--caller", default="snakemake --cores 4", help="how the workflow is called, to be shown")
     command.run(main, parser.parse_args())

@@ -31,9 +31,9 @@ def surveyed(source: str, request: Request | None = None, folder: Path = Path("c
     return Surveyed(config, "\n".join(said), load_layout(name), file)
 
 
-def surveyed_apart(source: str) -> Surveyed:
+def surveyed_apart(source: str, request: Request | None = None) -> Surveyed:
     """As `surveyed`, with the config and the layout in a folder of their own."""
-    return surveyed(source, folder=Path(f"{source}-config"))
+    return surveyed(source, request, Path(f"{source}-config"))
 
 
 def formula(config: Config) -> str:

@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument(
         "--header", default="", metavar="NAMES", help="the names of the columns of a file without a line of names"
     )
+    init.add_argument("--decimal", default="", metavar="WORD", help="what is before decimals: `point` or `comma`")
     run = add("run", "Fit the models of a config, and write their tables and pages")
     report = add("report", "Do the same, and put all tables and pictures into one file, report.html beside them")
     for command in (run, report):
@@ -198,7 +199,10 @@ def do(words: Sequence[str]) -> int:
         return 0
     check_folder()
     if arguments.command == "init":
-        asked = [f"--{key}={getattr(arguments, key)}" for key in ("csv", "response", "formula", "output", "header")]
+        asked = [
+            f"--{key}={getattr(arguments, key)}"
+            for key in ("csv", "response", "formula", "output", "header", "decimal")
+        ]
         script = str(CHECKOUT / "scripts" / "init.py")
         return subprocess.run([sys.executable, script, *asked, "--caller=tfglm", f"--log={LOG_OF_INIT}"]).returncode
     config = config_to_run(arguments.config, arguments.command)

@@ -1,6 +1,7 @@
 """Clusters of standard errors, and identifiers with very many values as clusters and as terms: against statsmodels and NumPy."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,13 @@ import pytest
 
 from oracles import assert_agrees, linear_regression, logistic_regression, treatment_contrasts
 from pools import CR1, design_of, fit_files, fit_frame, ingest_frame, table_of
+from tfglm.config import Layout, SelectionConfig
 from tfglm.data import shards
 from tfglm.data.dictionary import account, merge
+from tfglm.data.ingest import ingest
 from tfglm.data.limits import MOST_CODES, IngestLimits
+from tfglm.data.shards import IngestedFile
+from tfglm.design.checks import check_groups
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.cutting import Cutting
 from tfglm.engine.workload import Workload
@@ -200,6 +205,60 @@ def test_as_a_number_an_integer_with_very_many_values_is_what_it_was(tmp_path):
     assert_agrees(
         table_of(design, fitted), linear_regression(complete["y"], matrix, complete["cents"]), list(matrix.columns)
     )
+
+
+CODES = {
+    "beyond 64 bits": [f"8931000000000{number:04d}000" for number in range(12)],
+    "zeros before": ["007", "7", "07", *map(str, range(21, 30))],
+    "exponents": ["1E5", "100000", "1e+05", *map(str, range(21, 30))],
+}
+
+
+def written_with(codes: list[str], kind: str, folder: Path) -> tuple[IngestedFile, pd.DataFrame]:
+    """Rows of units with such codes, whose column the layout gives this type."""
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame({"id": random.choice(codes, 600), "x": random.normal(size=600).round(3)})
+    effects = dict(zip(codes, random.normal(size=len(codes)), strict=True))
+    frame["y"] = (frame["x"] + 3 * frame["id"].map(effects) + random.normal(size=600)).round(3)
+    frame.to_csv(folder / "codes.csv", index=False)
+    layout = Layout.model_validate({"columns": {"id": kind, "x": "number", "y": "number"}})
+    settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["id", "x", "y"]})
+    ingest(folder / "codes.csv", "codes", {"own": layout}, settings, folder / "shards")
+    return IngestedFile.load(folder / "shards" / "manifest.json"), frame
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("codes", CODES)
+@pytest.mark.parametrize("kind", ["string", "integer", "number"])
+def test_codes_that_numbers_do_not_tell_apart_are_no_levels_of_numbers(tmp_path, codes, kind):
+    if kind == "integer" and codes == "beyond 64 bits":
+        with pytest.raises(UserError, match=r"codes\.csv, line 2: column `id`: expected a whole number, found `8931"):
+            written_with(CODES[codes], kind, tmp_path)
+        return
+    file, frame = written_with(CODES[codes], kind, tmp_path)
+    if kind == "string":
+        design, fitted, _ = fit_files([file], "y ~ C(id) + x", "gaussian")
+        matrix = treatment_contrasts(frame, {"C(id)": "id"}, ["x"])
+        assert_agrees(table_of(design, fitted), linear_regression(frame["y"], matrix), list(matrix.columns))
+        _, fitted, _ = fit_files([file], "y ~ x", "gaussian", std_errors="cluster(id)", limits=CR1)
+        assert fitted.summary["std_errors"]["clusters"] == len(CODES[codes])
+        return
+    fit_files([file], "y ~ id + x", "gaussian")
+    for formula, settings in (
+        ("y ~ C(id) + x", {}),
+        ("y ~ x + (1 | id)", {}),
+        ("y ~ x", {"std_errors": "cluster(id)"}),
+    ):
+        with pytest.raises(UserError, match=r"`id` is read as .*\n? *give it `type: string` in the layout"):
+            fit_files([file], formula, "gaussian", **settings)
+    with pytest.raises(UserError, match="by: `id` is read as numbers, which cannot tell"):
+        check_groups("models.m", [file], ["id"])
+
+
+@pytest.mark.parametrize("texts", [["01", "02", "10"], ["7.0", "7", "+7"], ["1e5", "2e5"]])
+def test_one_writing_of_each_number_may_be_a_level(tmp_path, texts):
+    file, _ = written_with(texts, "integer", tmp_path)
+    fit_files([file], "y ~ C(id) + x" if len({float(text) for text in texts}) > 1 else "y ~ x + id", "gaussian")
 
 
 @pytest.mark.parametrize("most_codes", [3, MOST_CODES])

@@ -7,15 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
+from configs import message
 from flights import content
 from surveys import surveyed_apart as surveyed
-from tfglm.config import Layout, words_of_columns
+from tfglm.config import Layout, SelectionConfig, words_of_columns
+from tfglm.data.ingest import ingest
+from tfglm.data.values import values_of
 from tfglm.errors import UserError
 from tfglm.survey.dialect import encoding_of, encoding_remark, separator_of
-from tfglm.survey.types import decimal_of, type_of
-from tfglm.survey.written_numbers import as_number, removed_marks
+from tfglm.survey.init import Request, init
+from tfglm.survey.types import type_of
+from tfglm.survey.written_numbers import numerals_of
 
 ROWS = 400
 RANDOM = np.random.default_rng(6)
@@ -217,7 +222,7 @@ def test_a_date_that_could_be_read_otherwise_is_said():
     ],
 )
 def test_a_comma_is_a_decimal_one_where_it_cannot_part_thousands(texts, separator, decimal):
-    assert decimal_of({"x": pl.Series(texts)}, separator) == decimal
+    assert numerals_of({"x": pl.Series(texts)}, separator)[0].decimal == decimal
 
 
 @pytest.mark.parametrize(
@@ -226,19 +231,95 @@ def test_a_comma_is_a_decimal_one_where_it_cannot_part_thousands(texts, separato
         (["1,234.5", "1,234,567", "12"], ".", [1234.5, 1234567, 12]),
         (["1.234,5", "1.234.567"], ",", [1234.5, 1234567]),
         (["12 %", "7.5%"], ".", [12, 7.5]),
-        (["$1,200", "-$5.50"], ".", [1200, -5.5]),
+        (["$1,200", "-$5.50", "$-3"], ".", [1200, -5.5, -3]),
         (["1'000 €", "5 €"], ".", [1000, 5]),
+        (["1\u2019000.5", "2'000"], ".", [1000.5, 2000]),
         (["1 234,5"], ",", [1234.5]),
+        (["1\u202f234,5", "1\u00a0000"], ",", [1234.5, 1000]),
+        (["20.000", "5.000,00"], ",", [20000, 5000]),
+        (["\u22122.5", "2.5"], ".", [-2.5, 2.5]),
         (["12.3.4", "1.2"], ".", None),
         (["12,34.5"], ".", None),
+        (["1,2345", "1,234.5"], ".", None),
+        (["$5.50", "5.50"], ".", None),
+        (["$5.50", "€5.50"], ".", None),
+        (["35%", "0.35"], ".", None),
+        (["1E999", "2.5"], ".", None),
     ],
 )
 def test_numbers_with_thousands_per_cents_and_currencies(texts, decimal, values):
-    marks = removed_marks(pl.Series(texts), decimal)
-    assert (marks is None) == (values is None)
-    if marks is not None:
-        sql = as_number("x", marks, decimal)
-        assert pl.DataFrame({"x": texts}).select(pl.sql_expr(sql)).to_series().to_list() == values
+    numerals, _ = numerals_of({"x": pl.Series(texts)}, ",")
+    column = type_of(pl.Series(texts), numerals)
+    assert (column.type == "string") == (values is None)
+    if values is not None:
+        assert numerals.decimal == decimal and values_of(pa.array(texts), column, numerals)[0].to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    ("columns", "separator", "decimal", "thousands", "said"),
+    [
+        ({"a": ["1.234", "20.000"], "b": ["5.000,00"]}, ",", ",", ".", {}),
+        ({"a": ["1,234", "680"], "b": ["0.5", "1.25"]}, ";", ".", ",", {}),
+        ({"a": ["1.234", "14.927"]}, ";", ".", None, {"a": "1.234 is read as 1.234, but could mean 1234"}),
+        ({"a": ["0.123", "14.927"]}, ";", ".", None, {}),
+        (
+            {"a": ["680", "913", "12", *(f"{n}.{7 * n}" for n in range(20, 40))]},
+            ";",
+            ",",
+            ".",
+            {"a": "could mean 20.14"},
+        ),
+        (
+            {"a": ["1,234", "14,927"]},
+            ",",
+            ".",
+            ",",
+            {"a": "1,234 is read as 1234, but could mean 1.234; if so, ask again with "},
+        ),
+        (
+            {"a": ["1.5", "2.5"], "b": ["1,5", "2,5"], "c": ["7.25"]},
+            ",",
+            ".",
+            None,
+            {"b": "1,5, unlike those of other columns"},
+        ),
+        ({"a": ["12", "7"]}, ";", ".", None, {}),
+    ],
+)
+def test_a_file_has_one_convention_and_what_another_would_read_is_said(columns, separator, decimal, thousands, said):
+    numerals, remarks = numerals_of({name: pl.Series(texts) for name, texts in columns.items()}, separator)
+    assert (numerals.decimal, numerals.thousands) == (decimal, thousands) and remarks.keys() == said.keys()
+    assert all(said[name] in remark for name, remark in remarks.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["comma", "point"])
+def test_the_user_says_what_a_tie_means(word):
+    numbers = (20 + np.arange(ROWS) % 80).tolist()
+    rows = [["x", "y"], *([f"{number}.{101 + number}", str(RANDOM.integers(0, 99))] for number in numbers)]
+    Path("x.csv").write_text(as_csv(rows, ";"))
+    _, said, layout, file = surveyed("x.csv", Request(decimal=word))
+    mark = "" if word == "comma" else "."
+    assert sorted(file.values("x")) == [float(f"{number}{mark}{101 + number}") for number in range(20, 100)]
+    assert "could mean" not in said and layout.decimal == {"comma": ",", "point": "."}[word]
+    assert "`dot` must be point or comma" in message(init, "x.csv", Path("other"), print, Request(decimal="dot"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("odd", ["1.5", "12", "1.2345", "$5", "7,1"])
+def test_a_later_number_in_another_convention_is_refused_with_its_line(odd):
+    """`init` sees the first part of a file: what comes later must not be read by removing marks."""
+    layout = {
+        "separator": ";",
+        "decimal": ",",
+        "thousands": ".",
+        "columns": {"x": {"type": "number", "symbol": "€"}, "y": "number"},
+    }
+    Path("x.csv").write_text(f"x;y\n1.234,5 €;1\n{odd};2\n")
+    settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["x", "y"]})
+    refusal = message(ingest, Path("x.csv"), "x", {"l": Layout.model_validate(layout)}, settings, Path("shards"))
+    expected = "a number with a comma before its decimals with thousands (`.`) with the symbol `€`"
+    assert f"x.csv, line 3: column `x`: expected {expected}, found `{odd}`" in refusal
 
 
 def test_such_numbers_are_covariates():
@@ -246,5 +327,5 @@ def test_such_numbers_are_covariates():
     rows = [["income", "y"], *([income, f"{RANDOM.normal():.3f}"] for income in incomes)]
     Path("x.csv").write_text(as_csv(rows, ","))
     config, _, layout, *_ = surveyed("x.csv")
-    assert layout.derive == {"income": "CAST(REPLACE(income_text, ',', '') AS DOUBLE)"}
+    assert layout.thousands == "," and layout.columns["income"].type == "integer"
     assert config.models["y"].formula == "y ~ income"

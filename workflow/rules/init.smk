@@ -9,7 +9,7 @@ include: "scripts.smk"
 if not isinstance(config.get("csv"), str):
     raise WorkflowError("`init` inspects one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")
 
-KEYS = ("csv", "response", "formula", "output", "header")
+KEYS = ("csv", "response", "formula", "output", "header", "decimal")
 UNKNOWN = ", ".join(f"`{key}`" for key in config if key not in KEYS)
 if UNKNOWN:
     raise WorkflowError(f"`init` has no key {UNKNOWN}; its keys are {', '.join(KEYS)}")

@@ -63,8 +63,18 @@ class LayoutColumn(ColumnWords):
         "that its time of day is written in, alone or after a date: `%Y-%m-%d %H:%M:%S`. Default: hhmm.",
     )
 
+    symbol: Annotated[Text, Field(max_length=20)] | None = Field(
+        default=None,
+        description="The symbol that each number has before or behind it, such as `$`, `€` or `%`. A number without it, or with "
+        "another one, cannot be read.",
+    )
+
     @model_validator(mode="after")
     def _dates_and_times_only(self) -> "LayoutColumn":
+        if self.symbol is not None and self.type not in ("integer", "number"):
+            raise ValueError(
+                f"`symbol` is for columns of type integer or number, and this column has type {self.type}; remove it"
+            )
         if self.format is not None and self.type not in ("date", "clock"):
             raise ValueError(
                 f"`format` is for columns of type date or clock, and this column has type {self.type}; remove it"
@@ -75,6 +85,17 @@ class LayoutColumn(ColumnWords):
     def formats(self) -> list[str]:
         """The formats of its dates or times; none if they have the default one."""
         return [self.format] if isinstance(self.format, str) else self.format or []
+
+
+Thousands = Literal[",", ".", "'", "blank"]
+
+
+@dataclass(frozen=True)
+class Numerals:
+    """How numbers are written in a text file: the fields of the layout."""
+
+    decimal: Literal[".", ","] = "."
+    thousands: Thousands | None = None
 
 
 Separator = Literal[",", ";", "tab", "|"]
@@ -133,6 +154,11 @@ class Layout(Section):
         description="The character before the decimals of a number. With `,` the CSV writes 1234,5, and 1234.5 is "
         "no number.",
     )
+    thousands: Thousands | None = Field(
+        default=None,
+        description="The character between groups of three digits: with `,` 1,234,567 is a number, and 1,5 is none. `blank` is "
+        "any kind of blank. Default: none.",
+    )
     sheet: Text | None = Field(
         default=None, description="The sheet of an Excel file. Default: the only visible one that has values."
     )
@@ -166,6 +192,8 @@ class Layout(Section):
         for name in self.describe:
             if name not in self.derive:
                 raise ValueError(f"describe: no column `{name}` under `derive`{nearest(name, self.derive)}")
+        if self.thousands == self.decimal:
+            raise ValueError(f"thousands: `{self.thousands}` is the `decimal` character, too; they must differ")
         for name in (FILE, RANDOM):
             if name in known:
                 raise ValueError(f"`{name}` is a column that every file has; choose another name")
@@ -191,6 +219,10 @@ class Layout(Section):
         return Dialect(self.separator, self.encoding, self.comment or "", header, self.sheet or "", self.strip_blanks)
 
     @property
+    def numerals(self) -> Numerals:
+        return Numerals(self.decimal, self.thousands)
+
+    @property
     def separator_bytes(self) -> bytes:
         """The separator as bytes of the file."""
         return self.dialect.separator_bytes
@@ -201,7 +233,7 @@ class Layout(Section):
         Keys of later versions are left out at their default. Otherwise files from earlier versions would be ingested again.
         """
         left_out: dict[str, Any] = dict.fromkeys(("description", "after_departure", "describe"), True)
-        later = ("separator", "decimal", "header", "comment", "sheet", "strip_blanks")
+        later = ("separator", "decimal", "thousands", "header", "comment", "sheet", "strip_blanks")
         left_out |= {name: True for name in later if getattr(self, name) == type(self).model_fields[name].default}
         return self.model_dump(exclude=left_out | {"columns": {"__all__": set(ColumnWords.model_fields)}})
 

@@ -58,6 +58,8 @@ class Column:
     minimum: float | None
     maximum: float | None
     order: list[str] | None = None
+    twice: str = ""
+    """A number that a file has in two writings, such as 007 and 7, and the file."""
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -188,7 +190,11 @@ def merge(
     for name in names:
         column = _ColumnOfFiles.of(name, files, tables)
         check_labels(name, column.counted, rare, set(names) - set(required))
-        columns[name] = merge_column(column, rare.get(name, 1), name not in required)
+        twice = (
+            f"{file.manifest.twice[name]} in {file.manifest.source}" for file in files if name in file.manifest.twice
+        )
+        merged = merge_column(column, rare.get(name, 1), name not in required)
+        columns[name] = replace(merged, twice=next(twice, ""))
         if name in order:
             with problems.collected():
                 check_order(columns[name], order[name], files, required)

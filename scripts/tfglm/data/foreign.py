@@ -53,6 +53,7 @@ LINE_ENDS = str.maketrans("\r\n\0", "   ")
 def as_converted(layout: Layout, kind: ForeignKind) -> Layout:
     """A layout for the CSV that a file is converted to: its dialect is known. A workbook may have no line of names."""
     fixed: dict[str, Any] = {"separator": ",", "decimal": ".", "encoding": "utf-8", "strip_blanks": False}
+    fixed |= {"thousands": None} if layout.thousands == "." else {}
     return layout.model_copy(update=fixed if kind == "workbook" else fixed | {"header": True, "comment": None})
 
 

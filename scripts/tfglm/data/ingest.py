@@ -129,6 +129,11 @@ def ingest(
                     name: digests.sha256(partial / name)
                     for name in (shards.LEVELS, shards.CHECKSUMS, shards.PREDICTED_ROWS)
                 },
+                {
+                    name: min(reader.parser.twice[column.source])
+                    for name, column in reader.parser.columns.items()
+                    if column.source in reader.parser.twice
+                },
             )
             manifest.write(partial / shards.MANIFEST)
             state = editions.confirmed(path, before, xxh128)

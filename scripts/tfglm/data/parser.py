@@ -40,6 +40,9 @@ LARGE = 200 * 10**6
 SMALLEST_BLOCK = 2**16
 """Bytes that are read at once at least: some file systems say that a file has none."""
 
+SECOND_WRITING = "^[+-]?0[0-9]|[0-9][eE]"
+"""Of a number, in codes another code."""
+
 UNREADABLE = (Unreadable, pa.ArrowInvalid, *FAILURES)
 """Errors from parsing a block, or from evaluating an expression on it."""
 
@@ -85,6 +88,8 @@ class Parser:
     """Blocks of a file that is not packed: the position up to which they have been read."""
     buffers: Buffers = field(default=Buffers(), init=False)
     """Those of all files that this process reads."""
+    twice: dict[str, set[str]] = field(default_factory=dict, init=False)
+    """Numbers that are codes in different writings, such as 007 and 7, by the source of their column."""
 
     def blocks(self, threads: int, numbered: bool) -> Iterator[InputBlock]:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
@@ -177,7 +182,13 @@ class Parser:
         for (name, how), column in zip(self.columns.items(), fields, strict=True):
             if how.type == "string" and not {how.source, mark + how.source}.isdisjoint(column.values.to_pylist()):
                 self._refuse_header(data)
-            columns[name] = refined(column, name, how, self.layout.decimal)
+            columns[name] = refined(column, name, how, self.layout.numerals)
+            assert column.table is not None
+            if (
+                how.type == "integer"
+                and pl.Series(column.values).gather(column.table[column.table >= 0]).is_duplicated().any()
+            ):
+                return None  # pyarrow and `_note_writings` see the texts
         return columns
 
     def is_large(self) -> bool:
@@ -192,7 +203,7 @@ class Parser:
             self.images
             or packing(self.path) == "parquet"
             or len(self.header) == 1  # where a blank line looks like a missing value
-            or any(column.type == "number" for column in self.columns.values())
+            or any(column.type == "number" or column.symbol for column in self.columns.values())
         ):
             return
         from tfglm.data.plain_csv import PlainCsv
@@ -255,11 +266,30 @@ class Parser:
         """A column, and which of its values are none or not in the encoding (bool)."""
         texts, undecoded = decoded(raw.values, self.layout.encoding)
         absent = pl.Series(texts, dtype=pl.String).is_in(self.layout.missing).to_numpy() & ~undecoded
-        values, wrong = values_of(texts, how, self.layout.decimal)
+        values, wrong = values_of(texts, how, self.layout.numerals)
+        self._note_writings(texts, values, wrong | absent | undecoded, how)
         indices = raw.indices
         if absent.any():
             indices = np.where(absent, -1, np.arange(len(absent))).astype(np.int32).take(indices)
         return Distinct(values, indices), (wrong & ~absent) | undecoded
+
+    def _note_writings(self, texts: pa.Array, values: pa.Array, wrong: np.ndarray, how: LayoutColumn) -> None:
+        """Note numbers that some different texts have in several writings, one of them with zeros before or an exponent."""
+        if how.type not in ("integer", "number"):
+            return
+        written = pl.Series(texts, dtype=pl.String).str.strip_chars()
+        is_odd = written.str.contains(SECOND_WRITING) & pl.Series(~wrong)
+        if not is_odd.any():
+            return
+        table = (
+            pl.DataFrame({"value": pl.Series(values), "text": written, "odd": is_odd})
+            .filter(~pl.Series(wrong))
+            .unique()
+        )
+        same = table.group_by("value").agg(pl.col("text").sort(), pl.col("odd").any()).filter(pl.col("odd"))
+        same = same.filter(pl.col("text").list.len() > 1).sort("value").head(1)
+        for shown in same["text"]:
+            self.twice.setdefault(how.source, set()).add(" and ".join(f"`{text}`" for text in shown.head(2)))
 
     def examine(self, data: memoryview | pa.RecordBatch) -> tuple[dict[int, LineProblem], Parsed]:
         """Return the problems of the lines of a block, by their number in it from 0, and the rows of the other lines.
@@ -302,9 +332,13 @@ class Parser:
 
     def _not_of_type(self, name: str, how: LayoutColumn, value: str) -> LineProblem:
         """Describe the problem of a value that does not have the type of its column."""
+        written = f" with thousands (`{self.layout.thousands}`)" if self.layout.thousands else ""
+        written += f" with the symbol `{how.symbol}`" if how.symbol else ""
         wanted = {
-            "integer": "a whole number",
-            "number": "a number" + (" with a comma before its decimals" if self.layout.decimal == "," else ""),
+            "integer": f"a whole number{written}",
+            "number": "a number"
+            + (" with a comma before its decimals" if self.layout.decimal == "," else "")
+            + written,
             "clock": f"a time of day ({' or '.join(how.formats) or 'hhmm, from 0 to 2400'})",
             "date": f"a date ({' or '.join(how.formats) or '%Y-%m-%d'})",
         }
@@ -334,7 +368,9 @@ class Parser:
         elif how.type == "clock" and pa.types.is_timestamp(array.type):
             array = pc.add(pc.multiply(pc.hour(array), 100), pc.minute(array))
         column = Distinct.of(array)
-        values, wrong = typed_values_of(column.values, how, self.layout.decimal)
+        values, wrong = typed_values_of(column.values, how, self.layout.numerals)
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            self._note_writings(column.values, values, wrong, how)
         return Distinct(values, column.indices), wrong
 
     def _examine_batch(self, batch: pa.RecordBatch) -> tuple[dict[int, LineProblem], Parsed]:

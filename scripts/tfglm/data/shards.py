@@ -111,7 +111,8 @@ class Manifest:
 
     `xxh128` is the checksum of the file, as `xxh128sum` prints it. `read` is the number of its data rows, and `dropped`
     counts by reason the rows that no shard holds. `digests` has the sha256 of the files beside the manifest, by name; among
-    these, CHECKSUMS has the checksums of the shards.
+    these, CHECKSUMS has the checksums of the shards. `twice` has by column a number that occurs in two
+    writings, such as 007 and 7.
     """
 
     file: str
@@ -124,6 +125,7 @@ class Manifest:
     read: int
     dropped: dict[str, int]
     digests: Mapping[str, str] = field(default_factory=dict)
+    twice: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:

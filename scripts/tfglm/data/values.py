@@ -3,8 +3,10 @@
 Texts stay unchanged. Around numbers and times of day, blanks and tabs are ignored. A number is decimal: digits with an
 optional sign, point and exponent, or `inf`; `nan`, 0x1F and 1_000 are no numbers. A whole number may have decimals that are
 zero (15.00), or an exponent, and is exact up to 64 bits. With `decimal: ","` in the layout a comma replaces the point, and
-1.5 is no number. A date is YYYY-MM-DD, or follows the `format` of its column; a time of day may follow one, too. Before all
-this, the whole field, quoted or not, is compared with the `missing` entries of the layout.
+1.5 is no number. `thousands` there is the character between groups of three digits, and `symbol` of a column one that each of
+its numbers has. A number beyond the largest float64 is none. A date is YYYY-MM-DD, or follows the `format` of its column; a
+time of day may follow one, too. Before all this, the whole field, quoted or not, is compared with the `missing` entries of the
+layout.
 """
 
 import codecs
@@ -17,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 
 from tfglm.config import LayoutColumn
+from tfglm.config.layouts import Numerals
 from tfglm.data.distinct import Distinct
 
 ARROW_TYPES = {
@@ -40,11 +43,15 @@ class Unreadable(ValueError):
     """A block holds something that cannot be read; the message says what, without the place."""
 
 
-def values_of(texts: pa.Array, column: LayoutColumn, decimal: str = ".") -> tuple[pa.Array, np.ndarray]:
-    """Parse texts as one of ARROW_TYPES. Return the values, and which texts are invalid (bool, [texts]); values there are
-    arbitrary.
+PLAIN = Numerals()
 
-    `decimal` is the character before the decimals of a number.
+MARKS_OF_THOUSANDS = {",": ",", ".": r"\.", "'": "['\u2019]", "blank": "[ \u00a0\u2009\u202f]"}
+"""Patterns, by what the layout calls them."""
+
+
+def values_of(texts: pa.Array, column: LayoutColumn, numerals: Numerals = PLAIN) -> tuple[pa.Array, np.ndarray]:
+    """Parse texts as one of ARROW_TYPES. Return the values, and which texts are invalid (bool, [texts]); values there are
+    arbitrary. `numerals` says how numbers are written.
     """
     if column.type == "string":
         return texts.cast(pa.string()), np.zeros(len(texts), bool)
@@ -56,9 +63,7 @@ def values_of(texts: pa.Array, column: LayoutColumn, decimal: str = ".") -> tupl
         wrong = dates.is_null()
         # The library reads ` 06-01-02` so, too, which is no date but a damaged one.
         return dates.to_arrow(), (wrong if column.format else wrong | ~series.str.contains(ISO_DATE)).to_numpy()
-    series = series.str.strip_chars(" \t")
-    if decimal == ",":
-        series = series.str.replace_many([",", "."], [".", ","])  # 1.5 is no number then
+    series = in_digits(series.str.strip_chars(" \t"), column.symbol, numerals)
     if column.type == "clock" and column.format:
         clock = clock_of(series, column.formats[0])
         for form in column.formats[1:]:
@@ -66,12 +71,31 @@ def values_of(texts: pa.Array, column: LayoutColumn, decimal: str = ".") -> tupl
         return clock.fill_null(0).to_arrow(), clock.is_null().to_numpy()
     if column.type == "number":
         numbers = series.cast(pl.Float64, strict=False)
-        unreadable = ~series.str.contains(NUMBER) | numbers.is_null()
+        # A code such as 1E999 is no number either.
+        overflows = numbers.is_infinite() & series.str.contains("[0-9]")
+        unreadable = ~series.str.contains(NUMBER) | numbers.is_null() | overflows
         return numbers.fill_null(0.0).to_arrow(), unreadable.to_numpy()
     whole, none = whole_numbers(series)
     if column.type == "clock":
         none = none | is_no_clock(whole)
     return pl.Series(whole).to_arrow(), none
+
+
+def in_digits(texts: pl.Series, symbol: str | None, numerals: Numerals) -> pl.Series:
+    """The numbers with digits, a sign, a point and an exponent alone; a text that is no such number stays one that is none."""
+    texts = texts.str.replace_all("\u2212", "-", literal=True)  # the minus of Unicode
+    if symbol:
+        mark = re.escape(symbol)
+        bare = texts.str.replace(rf"^([+-]?)\s?{mark}\s?([+-]?[0-9])", "$1$2").str.replace(rf"\s?{mark}$", "")
+        once = texts.str.count_matches(symbol, literal=True) == 1
+        texts = bare.zip_with(once & ~bare.str.contains(symbol, literal=True), pl.Series(["?"]))
+    if numerals.thousands:
+        mark = MARKS_OF_THOUSANDS[numerals.thousands]
+        grouped = rf"^[+-]?[1-9][0-9]{{0,2}}({mark}[0-9]{{3}})+({re.escape(numerals.decimal)}[0-9]*)?$"
+        texts = texts.str.replace_all(mark, "").zip_with(texts.str.contains(grouped), texts)
+    if numerals.decimal == ",":
+        texts = texts.str.replace_many([",", "."], [".", ","])  # 1.5 is no number then
+    return texts
 
 
 def clock_of(texts: pl.Series, form: str) -> pl.Series:
@@ -84,7 +108,7 @@ def clock_of(texts: pl.Series, form: str) -> pl.Series:
     return times.dt.hour().cast(pl.Int64) * 100 + times.dt.minute()
 
 
-def typed_values_of(values: pa.Array, how: LayoutColumn, decimal: str) -> tuple[pa.Array, np.ndarray]:
+def typed_values_of(values: pa.Array, how: LayoutColumn, numerals: Numerals) -> tuple[pa.Array, np.ndarray]:
     """The same for values that already have a type, such as those of a Parquet file: texts are read as in CSV.
 
     Raises Unreadable or pa.ArrowInvalid if no value of the column can be read.
@@ -92,13 +116,17 @@ def typed_values_of(values: pa.Array, how: LayoutColumn, decimal: str) -> tuple[
     none = np.zeros(len(values), bool)
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     if how.type != "string" and (is_text or pa.types.is_decimal(values.type)):
-        return values_of(values.cast(pa.string()), how, decimal if is_text else ".")
+        how = how if is_text else how.model_copy(update={"symbol": None})
+        return values_of(values.cast(pa.string()), how, numerals if is_text else PLAIN)
     if how.type in ("integer", "clock") and pa.types.is_floating(values.type):
         numbers = pl.Series(values).to_numpy()
         none = ~((np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**63))
         values = pl.Series(np.where(none, 0, numbers).astype(np.int64)).to_arrow()
     elif how.type in ("integer", "number", "clock") and values.type != ARROW_TYPES[how.type]:
-        series = pl.Series(values).cast(pl.Float64 if how.type == "number" else pl.Int64, strict=False)
+        series = pl.Series(values)
+        # The shortest decimals that a float32 stands for: 0.1, not 0.10000000149011612.
+        series = series.cast(pl.String) if series.dtype == pl.Float32 else series
+        series = series.cast(pl.Float64 if how.type == "number" else pl.Int64, strict=False)
         values, none = series.to_arrow(), series.is_null().to_numpy()
     elif values.type != ARROW_TYPES[how.type]:
         values = values.cast(ARROW_TYPES[how.type])
@@ -157,12 +185,12 @@ def decoded(raw: pa.Array, encoding: str) -> tuple[pa.Array, np.ndarray]:
     return pl.Series(texts, dtype=pl.String).to_arrow().cast(pa.string()), wrong
 
 
-def refined(column: Distinct, name: str, how: LayoutColumn, decimal: str) -> Distinct:
-    """A column of texts or numbers with the values that ARROW_TYPES has for it. `decimal` is that of texts.
+def refined(column: Distinct, name: str, how: LayoutColumn, numerals: Numerals) -> Distinct:
+    """A column of texts or numbers with the values that ARROW_TYPES has for it. `numerals` are those of texts.
 
     Raises Unreadable, or another error of UNREADABLE, for a value that is none.
     """
-    values, wrong = typed_values_of(column.values, how, decimal)
+    values, wrong = typed_values_of(column.values, how, numerals)
     # A value that no row here has may have been left by an earlier block.
     if wrong.any() and (bad := np.append(wrong, False).take(column.indices, mode="wrap")).any():
         value = column.values[int(column.indices[bad.argmax()])]

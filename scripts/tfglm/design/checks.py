@@ -6,11 +6,13 @@
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import polars as pl
 
 from tfglm.config import DesignConfig
 from tfglm.config.std_errors import BY_LEVERAGE
 from tfglm.data.dictionary import Column, Dictionary, counted_levels, written
+from tfglm.data.kinds import EXACT_BELOW
 from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -155,6 +157,20 @@ def multiplicity_problem(column: Column) -> str | None:
 
 def check_levels(name: str, column: Column, where: str) -> int:
     """Return how many values the column has. Raises UserError if they cannot be told apart."""
+    keeps = "give it `type: string` in the layout, which keeps each text apart"
+    if column.twice:
+        raise UserError(
+            f"{where}: `{name}`: `{column.name}` is read as {column.kind}, so {column.twice} would be one level\n"
+            f"  {keeps}, or write them alike"
+        )
+    if (
+        column.kind == "number"
+        and max(map(abs, filter(None, (column.minimum, column.maximum))), default=0) >= EXACT_BELOW
+    ):
+        raise UserError(
+            f"{where}: `{name}`: `{column.name}` is read as numbers, and some are beyond 2^53, where different ones can become "
+            f"one\n  {keeps}"
+        )
     if column.distinct is not None:
         return column.distinct
     if column.kind == "number":
@@ -248,4 +264,11 @@ def check_groups(where: str, files: Sequence[IngestedFile], by: Sequence[str]) -
                     f"{where}.by: `{name}` has more than 65,535 values in {file.manifest.source}, too many to group "
                     "rows by\n"
                     f"  derive a coarser column under data.derive, e.g. `floor({name} / 100)`, and use it instead"
+                )
+            is_number = file.column(name).kind == "number"
+            largest = np.abs(file.values(name).to_numpy()).max(initial=0) if is_number else 0
+            if name in file.manifest.twice or largest >= EXACT_BELOW:
+                raise UserError(
+                    f"{where}.by: `{name}` is read as numbers, which cannot tell all its values in {file.manifest.source} apart; "
+                    "give it `type: string` in the layout"
                 )

@@ -32,8 +32,6 @@ from tfglm.survey.flights import Question, flights_in
 from tfglm.survey.layout import (
     check_header,
     clocks_beside_dates,
-    columns_to_survey,
-    labels_in,
     own_layout,
     unread_columns,
     with_labels,
@@ -52,19 +50,29 @@ from tfglm.survey.tables import counted_out, frequency_in
 from tfglm.survey.types import doubtful_dates, mixed_dates
 from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
 
+DECIMALS = {"": "", "point": ".", "comma": ","}
+
 MOST_OTHERS = 3
 """Other responses that are shown, with the command for each."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks `init` for: a response by its column, a formula, the path of the config, or whether the file has a line
-    of names, or the names of its columns; empty where `init` chooses."""
+    """What a user asks `init` for: a response by its column, a formula, the path of the config, whether the file has a line of
+    names, or the names of its columns, and what is before decimals, `point` or `comma`; empty where `init` chooses."""
 
     response: str = ""
     formula: str = ""
     output: str = ""
     header: str = ""
+    decimal: str = ""
+
+    @property
+    def decimal_character(self) -> str:
+        """The character before decimals; empty if nothing is said. Raises UserError for another word."""
+        if self.decimal not in DECIMALS:
+            raise UserError(f"decimal: `{short(self.decimal)}` must be point or comma")
+        return DECIMALS[self.decimal]
 
     def header_is(self, path: Path) -> bool | tuple[str, ...] | None:
         """Whether the file has a line of names, or the names of its columns; None if nothing is said.
@@ -127,6 +135,7 @@ def init(
     header_is = request.header_is(path)
     flights = flights_in(path) if header_is is None else None
     known = flights.recognition if flights else None
+    doubtful: dict[str, str] = {}
     if known:
         layout_name, layout, header = known.name, known.layout, known.header
     else:
@@ -134,17 +143,17 @@ def init(
         dialect = dialect_of(path, header_is) if is_csv else Dialect()
         header = read_header(path, dialect)
         check_header(path, header)
-        layout_name, layout = str(layout_path), own_layout(path, header, dialect)
+        layout_name, (layout, doubtful) = str(layout_path), own_layout(path, header, dialect, request.decimal_character)
     seen = sample(path, header, layout)
     labelled: dict[str, str] = {}
     if not known:
         layout, labelled = with_labels(without_midnights(layout, seen.rows), path, seen.rows)
-    values = seen.rows if known else seen.rows.select(columns_to_survey(layout))
-    columns = [described(series, None if known else labels_in(layout, series.name)) for series in values]
+    clocks = {} if known else clocks_beside_dates(layout)
+    values = seen.rows if known else seen.rows.select(name for name in layout.columns if name not in clocks.values())
+    columns = [described(series, None if known else layout.columns[series.name].labels) for series in values]
     if not known:
         called = {name: column.label or "" for name, column in layout.columns.items()}
         columns = [replace(column, label=called.get(column.name, "")) for column in columns]
-    clocks = {} if known else clocks_beside_dates(layout)
     calendar = calendar_of(columns, seen.rows, seen.complete, derives=known is None, clocks=clocks)
     rows = f"{len(values):,} rows of {source}"
     looked_at = f"all {rows}" if seen.complete else f"the first {rows}"
@@ -165,7 +174,8 @@ def init(
     if seen.unreadable:
         say(f"  lines that cannot be read: {seen.unreadable:,}; the config drops such lines (bad_rows: drop)")
         say("\n".join(f"    {problem}" for problem in seen.problems))
-    doubtful = {} if known else doubtful_dates(layout, values) | mixed_dates(layout, seen.rows) | labelled
+    if not known:
+        doubtful |= doubtful_dates(layout, values) | mixed_dates(layout, seen.rows) | labelled
     for name, remark in doubtful.items():
         say(f"  {name}: {remark}")
     header_names = {column.source: name for name, column in layout.columns.items()}
@@ -214,7 +224,8 @@ def init(
     for other in others:
         asked = other.name if other.name in [question.name for question in questions] else other.source
         output = config_path.with_name(f"{config_path.stem}_{asked}.yaml")
-        pairs = {"response": asked, "output": output} | ({"header": request.header} if request.header else {})
+        pairs = {"response": asked, "output": output}
+        pairs |= {key: getattr(request, key) for key in ("header", "decimal") if getattr(request, key)}
         if caller == "tfglm":
             file = f"./{source}" if source.startswith("-") else source
             command = f"tfglm init {shlex.join([file, *(f'--{key}={value}' for key, value in pairs.items())])}"

@@ -6,7 +6,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from tfglm.config import FILE, RANDOM, Dialect, Layout, LayoutColumn
 from tfglm.config.base import LONGEST_NAME, is_hidden
@@ -14,13 +16,13 @@ from tfglm.data.foreign import column_labels, value_labels
 from tfglm.data.header import conversion_command
 from tfglm.data.images import has_images
 from tfglm.data.packing import foreign_kind, packing
-from tfglm.data.parquet_files import holds_text, is_bytes, is_time, natural_type, read_schema
+from tfglm.data.parquet_files import batches, holds_text, is_bytes, is_time, natural_type, read_schema
 from tfglm.data.parser import UNREADABLE, Parser
 from tfglm.data.sql import parsed
 from tfglm.design.terms import INTERCEPT
-from tfglm.errors import UserError, short
-from tfglm.survey.types import MARKS, decimal_of, is_code, missing_marks, type_of
-from tfglm.survey.written_numbers import as_number, removed_marks
+from tfglm.errors import UserError, counted, short
+from tfglm.survey.types import MARKS, is_code, missing_marks, odd_values, type_of
+from tfglm.survey.written_numbers import numerals_of
 
 BLOCK_BYTES, MOST_BLOCKS = 4 << 20, 8
 """Bytes of a block of CSV, and blocks that are looked at: 32 MB, or 524,288 rows of Parquet."""
@@ -44,8 +46,8 @@ def check_header(path: Path, header: Sequence[str]) -> None:
         )
 
 
-def own_layout(path: Path, header: Sequence[str], dialect: Dialect) -> Layout:
-    """A layout of all columns that have a name and values that can be read.
+def own_layout(path: Path, header: Sequence[str], dialect: Dialect, decimal: str = "") -> tuple[Layout, dict[str, str]]:
+    """A layout of all columns that have a name and values that can be read, and remarks on columns.
 
     Parameters
     ----------
@@ -55,6 +57,8 @@ def own_layout(path: Path, header: Sequence[str], dialect: Dialect) -> Layout:
         The names of its columns.
     dialect
         How a CSV file is written.
+    decimal
+        The character before its decimals, if the user names it.
 
     Raises
     ------
@@ -65,11 +69,11 @@ def own_layout(path: Path, header: Sequence[str], dialect: Dialect) -> Layout:
     if not sources:
         raise UserError(f"{path}: no column of its header has a name")
     if packing(path) != "parquet":
-        return layout_of_csv(path, header, sources, dialect)
+        return layout_of_csv(path, header, sources, dialect, decimal)
     columns = columns_of_parquet(path, sources)
     if not columns:
         raise UserError(f"{path}: no column has values that can be read: {', '.join(header)}")
-    return Layout(columns=columns)
+    return Layout(columns=columns), {}
 
 
 def names_for(header: Sequence[str]) -> dict[str, str]:
@@ -100,6 +104,13 @@ def columns_of_parquet(path: Path, sources: Mapping[str, str]) -> dict[str, Layo
     for name, source in sources.items():
         of_file = schema.field(source).type
         kind = natural_type(of_file)
+        # Whole numbers without the limits of an integer are often codes.
+        if pa.types.is_decimal(of_file) or pa.types.is_uint64(of_file):
+            first = [
+                batch.column(0).cast(pa.string()) for batch in itertools.islice(batches(path, [source]), MOST_BLOCKS)
+            ]
+            texts = pl.concat([pl.Series([], dtype=pl.String), *map(pl.Series, first)]).drop_nulls().unique()
+            kind = type_of(texts).type if len(texts) else kind
         if kind and not (is_bytes(of_file) and not holds_text(path, source)):
             columns[name] = LayoutColumn.model_validate({"type": kind, "source": source})
     timed = {name: column for name, column in columns.items() if is_time(schema.field(column.source).type)}
@@ -189,11 +200,6 @@ def label_and_codes(label: str) -> tuple[str, dict[str, str]]:
     return label[: codes[0][0]].rstrip(" ,;:("), {code: meaning for _, code, meaning in codes}
 
 
-def labels_in(layout: Layout, name: str) -> Mapping[str, str]:
-    """The labels of the values of a column; none for a derived one."""
-    return layout.columns[name].labels if name in layout.columns else {}
-
-
 def unread_columns(path: Path, header: Sequence[str], layout: Layout) -> dict[str, str]:
     """The columns of a Parquet file that a layout cannot have, by name, with their types."""
     if has_images(path) or packing(path) != "parquet":
@@ -203,8 +209,10 @@ def unread_columns(path: Path, header: Sequence[str], layout: Layout) -> dict[st
     return {name: str(schema.field(name).type) for name in header if name and name not in sources}
 
 
-def layout_of_csv(path: Path, header: Sequence[str], sources: Mapping[str, str], dialect: Dialect) -> Layout:
-    """The layout of a CSV file by its values."""
+def layout_of_csv(
+    path: Path, header: Sequence[str], sources: Mapping[str, str], dialect: Dialect, decimal: str
+) -> tuple[Layout, dict[str, str]]:
+    """The layout of a CSV file by its values, and remarks on columns."""
     strings = {name: LayoutColumn(type="string", source=source) for name, source in sources.items()}
     as_text = Layout(
         missing=[],
@@ -216,45 +224,53 @@ def layout_of_csv(path: Path, header: Sequence[str], sources: Mapping[str, str],
         strip_blanks=dialect.strip_blanks,
         columns=strings,
     )
-    values = distinct_texts(path, header, as_text)
-    decimal = decimal_of(values, dialect.separator)
-    columns: dict[str, LayoutColumn] = {}
-    derive: dict[str, str] = {}
-    for name, texts in values.items():
-        known = texts.filter(~texts.is_in(MARKS))
-        column = type_of(known, decimal).model_copy(update={"source": sources[name]})
-        marks = removed_marks(known, decimal) if column.type == "string" and not is_code(known) else None
-        if marks:
-            written = next(new for new in (f"{name}_text", f"{name}_written") if new not in sources)
-            derive[name] = as_number(written, marks, decimal)
-            columns[written] = column
+    tables = distinct_texts(path, header, as_text)
+    texts = {name: table["text"] for name, table in tables.items()}
+    known = {name: table.filter(~pl.col("text").is_in(MARKS)) for name, table in tables.items()}
+    decimal = "." if foreign_kind(path) else decimal
+    numerals, remarks = numerals_of({name: table["text"] for name, table in known.items()}, dialect.separator, decimal)
+    types = {name: type_of(of_column["text"], numerals) for name, of_column in known.items()}
+    strange = {
+        name: found
+        for name, column in types.items()
+        if column.type == "string" and not is_code(known[name]["text"]) and (found := odd_values(known[name], numerals))
+    }
+    ordinary = set().union(*(texts[name] for name in types if types[name].type == "string" and name not in strange))
+    marks: list[str] = []
+    for name, (meant, odd, may_be_missing) in strange.items():
+        shown = ", ".join(f"`{short(text, 30)}` in {counted(rows, 'row')}" for text, rows in odd.head(3).iter_rows())
+        shown += f" and {len(odd) - 3:,} other values" if len(odd) > 3 else ""
+        if may_be_missing and ordinary.isdisjoint(odd["text"]):
+            types[name] = meant
+            marks += odd["text"].to_list()
+            remarks[name] = f"{shown} read as missing; all other values are of type {meant.type}"
         else:
-            columns[name] = column
+            remarks.setdefault(
+                name,
+                f"read as text, as {shown} stand out from values of type {meant.type}; give it this type and add what means no "
+                "value to missing",
+            )
+    columns = {name: column.model_copy(update={"source": sources[name]}) for name, column in types.items()}
+    typed = [texts[name] for name, column in columns.items() if column.type != "string"]
+    missing = list(dict.fromkeys([*missing_marks(typed, texts.values()), *marks]))
     columns |= clocks_of(columns)
-    typed = {name for name, column in columns.items() if column.type != "string"} | set(derive)
-    missing = missing_marks([texts for name, texts in values.items() if name in typed], values.values())
-    return as_text.model_copy(update={"decimal": decimal, "missing": missing, "columns": columns, "derive": derive})
+    update = {"decimal": numerals.decimal, "thousands": numerals.thousands, "missing": missing, "columns": columns}
+    return as_text.model_copy(update=update), remarks
 
 
-def columns_to_survey(layout: Layout) -> list[str]:
-    """Return the columns of a layout for this file in the order of the file.
-
-    A number derived from a text replaces the text. The time of day beside a date is none of them.
-    """
-    numbers = {parsed(sql, "").meta.root_names()[0]: name for name, sql in layout.derive.items()}
-    beside_dates = clocks_beside_dates(layout).values()
-    return [numbers.get(name, name) for name in layout.columns if name not in beside_dates]
-
-
-def distinct_texts(path: Path, header: Sequence[str], as_text: Layout) -> dict[str, pl.Series]:
-    """Return the different texts in each column of the first MOST_BLOCKS blocks of a CSV file."""
+def distinct_texts(path: Path, header: Sequence[str], as_text: Layout) -> dict[str, pl.DataFrame]:
+    """Return the different texts in each column of the first MOST_BLOCKS blocks of a CSV file, and the `rows` of each."""
     parser = Parser(path, tuple(header), as_text, as_text.columns, whole_records=True, block_bytes=BLOCK_BYTES)
-    values: dict[str, list[pl.Series]] = {name: [pl.Series([], dtype=pl.String)] for name in as_text.columns}
+    empty = pl.DataFrame(schema={"text": pl.String, "rows": pl.Int64})
+    tables: dict[str, list[pl.DataFrame]] = {name: [empty] for name in as_text.columns}
     for block in itertools.islice(parser.blocks(1, False), MOST_BLOCKS):
         try:
             columns = parser.parse(block.data).columns
         except UNREADABLE:
             columns = parser.examine(block.data)[1].columns
         for name, column in columns.items():
-            values[name].append(pl.Series(column.compact().values, dtype=pl.String))
-    return {name: pl.concat(parts, rechunk=True).unique() for name, parts in values.items()}
+            values = column.compact()
+            rows = np.bincount(values.indices, minlength=len(values.values))
+            tables[name].append(pl.DataFrame({"text": pl.Series(values.values, dtype=pl.String), "rows": rows}))
+    together = {name: pl.concat(parts).group_by("text", maintain_order=True).sum() for name, parts in tables.items()}
+    return {name: table.sort("rows", descending=True, maintain_order=True) for name, table in together.items()}

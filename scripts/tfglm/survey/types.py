@@ -1,16 +1,33 @@
-"""The texts of a column: their type, the format of dates, the marks of missing values and the decimal character."""
+"""The texts of a column: their type, the format of dates, and the marks of missing values."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
 
 from tfglm.config import Layout, LayoutColumn
-from tfglm.data.values import values_of
+from tfglm.config.layouts import Numerals
+from tfglm.data.values import PLAIN, values_of
+from tfglm.survey.written_numbers import SYMBOLS, fits, invalid, number_type
 
 CERTAIN_MARKS = [
     *("", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "<NA>", "NULL", "null", "#N/A", "?"),
+    *(
+        "\\N",
+        "(null)",
+        "(NULL)",
+        "<null>",
+        "[NULL]",
+        "#NA",
+        "#N/D",
+        "#NV",
+        "#N/A N/A",
+        "-NaN",
+        "-nan",
+        "1.#QNAN",
+        "-1.#IND",
+    ),
     *("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
 ]
 MARKS = [*CERTAIN_MARKS, "None", "none", "-", "--", ".", " ", "  ", " ?"]
@@ -35,46 +52,70 @@ BARE_DATE = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
 
 FEWEST_BARE_DATES = 3
 
-CODE = "^0[0-9]+$"
+CODE = "^[+-]?0[0-9]+$"
 """Digits that begin with 0 are no number but a code, such as a postal code."""
 
-DECIMAL_COMMA = r"^\s*[+-]?([0-9]*,([0-9]{1,2}|[0-9]{4,})|0*,[0-9]+|[0-9]{4,},[0-9]+)\s*$"
-"""A number with a comma that does not part thousands, as that of 1,234 might."""
+MOST_DIGITS = 15
+"""Longer whole numbers are codes: no program keeps all their digits in a number."""
 
 
-def decimal_of(columns: Mapping[str, pl.Series], separator: str) -> str:
-    """Return the character before the decimals in columns of texts: a comma, if more texts are numbers with commas than
-    with points. If semicolons separate the columns, a comma counts as a thousands separator only if it must be."""
-    comma = "," if separator == ";" else DECIMAL_COMMA
-    with_point = with_comma = 0
-    for texts in columns.values():
-        known = texts.filter(~texts.is_in(MARKS))
-        with_comma += bool(known.str.contains(comma).any()) and type_of(known, ",").type == "number"
-        with_point += type_of(known).type == "number"
-    return "," if with_comma > with_point else "."
-
-
-def type_of(texts: pl.Series, decimal: str = ".") -> LayoutColumn:
+def type_of(texts: pl.Series, numerals: Numerals = PLAIN) -> LayoutColumn:
     """The first type that all of some different texts have: whole numbers, numbers, dates; text if none."""
     if not len(texts) or is_code(texts):
         return LayoutColumn(type="string")
-    candidates = [LayoutColumn(type="integer"), LayoutColumn(type="number")]
-    if len(texts) >= FEWEST_BARE_DATES and texts.str.contains(BARE_DATE).all():
-        candidates.insert(0, LayoutColumn(type="date", format="%Y%m%d"))
-    for column in candidates:
-        if fits(texts, column, decimal):
-            return column
-    return date_type(texts) or LayoutColumn(type="string")
+    bare_date = LayoutColumn(type="date", format="%Y%m%d")
+    if len(texts) >= FEWEST_BARE_DATES and texts.str.contains(BARE_DATE).all() and fits(texts, bare_date):
+        return bare_date
+    return number_type(texts, numerals) or date_type(texts) or LayoutColumn(type="string")
 
 
 def is_code(texts: pl.Series) -> bool:
-    """Return whether texts are codes of digits, some of which begin with 0."""
-    return bool(texts.str.contains(CODE).any())
+    """Return whether texts are codes that numbers would not tell apart: some begin with 0, some whole numbers have more than
+    MOST_DIGITS, or one number is written with an exponent and in another way."""
+    bare = texts.str.strip_chars()
+    if bare.str.contains(CODE).any():
+        return True
+    if bare.str.contains("^[+-]?[0-9]+$").all():
+        return bool(bare.str.contains(rf"[0-9]{{{MOST_DIGITS + 1}}}").any())
+    has_exponent = bare.str.contains("[0-9][eE]")
+    if not has_exponent.any() or not fits(bare, LayoutColumn(type="number")):
+        return False
+    numbers = bare.cast(pl.Float64)
+    return bool((numbers.is_duplicated() & has_exponent).any())
 
 
-def fits(texts: pl.Series, column: LayoutColumn, decimal: str = ".") -> bool:
-    """Whether all texts are values of a type. Most types are out after the first values."""
-    return all(not values_of(part.to_arrow(), column, decimal)[1].any() for part in (texts.head(100), texts))
+MOST_ODD, FEWEST_SOUND = 10, 10
+"""Different values of a column that may stand out as missing ones, and sound values for each of them."""
+
+
+def odd_values(counted: pl.DataFrame, numerals: Numerals) -> tuple[LayoutColumn, pl.DataFrame, bool] | None:
+    """The type that most of the different texts of a column have, the others, and whether these can be no values: a few texts
+    without a digit among numbers, or dates that no calendar has. None if no type fits most.
+
+    Parameters
+    ----------
+    counted
+        The texts with their `rows`.
+    numerals
+        How numbers are written.
+    """
+    texts = counted["text"]
+    symbol = next((each for each in SYMBOLS if 2 * texts.str.contains(each, literal=True).sum() > len(texts)), None)
+    candidates = [LayoutColumn(type="number", symbol=symbol)]
+    if texts.head(200).str.contains("^.{6}").any():
+        candidates += [LayoutColumn(type="date", format=form) for form in DATES]
+    column = min(candidates, key=lambda each: invalid(texts.head(200), each, numerals).sum())
+    odd = invalid(texts, column, numerals)
+    if 2 * odd.sum() >= len(texts):
+        return None
+    sound, strange = texts.filter(~odd), texts.filter(odd)
+    if column.type == "date":
+        shapes, of_sound = (each.str.replace_all("[0-9]", "0") for each in (strange, sound))
+        is_none = set(shapes) <= set(of_sound)
+    else:
+        is_none = not strange.str.contains("[0-9]").any()
+    is_none &= len(strange) <= MOST_ODD and len(sound) >= FEWEST_SOUND * len(strange)
+    return type_of(sound, numerals), counted.filter(odd), is_none
 
 
 def date_type(texts: pl.Series) -> LayoutColumn | None:

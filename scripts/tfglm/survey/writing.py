@@ -18,6 +18,7 @@ from tfglm.survey.names import FEW_VALUES
 from tfglm.survey.proposal import Proposal
 from tfglm.survey.responses import FEWEST_ROWS
 
+THOUSANDS = {",": "commas", ".": "points", "'": "apostrophes", "blank": "blanks"}
 SEPARATORS = {"tab": "tabs", ";": "semicolons", "|": "vertical bars"}
 
 MOST_SHOWN = 60
@@ -190,6 +191,8 @@ def writing_remarks(layout: Layout, how_to_name: str) -> list[str]:
         remarks.append(f"columns are separated by {SEPARATORS[layout.separator]}")
     if layout.decimal != ".":
         remarks.append("decimals are written with a comma")
+    if layout.thousands:
+        remarks.append(f"thousands are separated by {THOUSANDS[layout.thousands]}")
     if layout.strip_blanks:
         remarks.append("blanks around values are removed, except in quotes")
     if marks := [mark for mark in layout.missing if mark.strip() and mark != "NA"]:
@@ -238,6 +241,8 @@ def layout_text(
         lines.append(f"separator: {quoted(layout.separator)} # what stands between columns")
     if layout.decimal != ".":
         lines.append(f"decimal: {quoted(layout.decimal)} # what stands before the decimals of a number")
+    if layout.thousands:
+        lines.append(f"thousands: {quoted(layout.thousands)} # what stands between groups of three digits")
     if layout.strip_blanks:
         lines.append("strip_blanks: true # blanks around a value are removed, except in quotes")
     if layout.comment:
@@ -255,7 +260,7 @@ def layout_text(
     for name, column in layout.columns.items():
         entries = {"source": column.source} if column.source != name else {}
         entries |= {"type": column.type} | ({"format": column.formats[0]} if column.formats else {})
-        entries |= {"label": column.label} if column.label else {}
+        entries |= {key: value for key in ("symbol", "label") if (value := getattr(column, key))}
         shown = ", ".join(f"{key}: {quoted(value)}" for key, value in entries.items())
         if column.labels:
             shown += f", labels: {{{', '.join(f'{value}: {quoted(label)}' for value, label in column.labels.items())}}}"
@@ -263,10 +268,8 @@ def layout_text(
         lines.append(
             f"  {quoted(name)}: {column.type if len(entries) == 1 and not column.labels else f'{{{shown}}}'}{remark}"
         )
-    if layout.derive:
-        lines += ["# Numbers that are written with more than digits.", "derive:", *pairs(layout.derive, 2)]
     if derive:
-        lines += ["# Made of the date."] + ([] if layout.derive else ["derive:"]) + pairs(derive, 2)
+        lines += ["# Made of the date.", "derive:", *pairs(derive, 2)]
     if labels:
         lines += ["describe: # what pages and pictures show in place of the numbers"]
         for name, called in labels.items():

@@ -1,33 +1,92 @@
-"""Numbers that are written with more than digits: with groups of thousands, a per cent sign or a currency."""
+"""How the numbers of a file are written: one convention of decimals and thousands for all, and the symbol of a column."""
 
-import re
+from collections.abc import Mapping
 
+import numpy as np
 import polars as pl
 
-GROUPS = {".": [",", "'", "\u2019", " ", "\u00a0", "\u202f"], ",": [".", "'", "\u2019", " ", "\u00a0", "\u202f"]}
-"""Thousands separators, by the decimal character."""
+from tfglm.config import LayoutColumn
+from tfglm.config.layouts import Numerals
+from tfglm.data.values import PLAIN, values_of
 
-SIGNS = "%$€£"
+SYMBOLS = "%$€£¥"
+
+MARKED = r"[0-9][.,'\u2019\u00a0\u2009\u202f ][0-9]|[.,][0-9]"
+"""Digits with a mark of decimals or thousands."""
+
+CONVENTIONS = [Numerals(".", mark) for mark in (None, ",", "'", "blank")]
+CONVENTIONS += [Numerals(",", mark) for mark in (None, ".", "'", "blank")]
+"""The likeliest first, unless semicolons separate the columns."""
+
+FEWEST_GROUPED, FEWEST_SHORT = 10, 3
+"""Different numbers with three digits behind each mark, and others below 1,000 without one, that tell of thousands: decimals
+that end in 0 would be shorter."""
 
 
-def removed_marks(texts: pl.Series, decimal: str) -> list[str] | None:
-    """Return what to remove from some different texts so that numbers remain; None if they are no numbers then."""
-    around = rf"[{SIGNS}]?\s?"
-    for group in GROUPS[decimal]:
-        grouped = rf"[0-9]{{1,3}}({re.escape(group)}[0-9]{{3}})+"
-        pattern = rf"^\s*{around}[+-]?{around}({grouped}|[0-9]+)({re.escape(decimal)}[0-9]+)?\s?[{SIGNS}]?\s*$"
-        # Most texts are excluded after the first characters.
-        if len(texts) and all(part.str.contains(pattern).all() for part in (texts.head(100), texts)):
-            marks = [group, *SIGNS, "\u00a0", " "]
-            return [mark for mark in dict.fromkeys(marks) if texts.str.contains(mark, literal=True).any()]
-    return None
+def invalid(texts: pl.Series, column: LayoutColumn, numerals: Numerals = PLAIN) -> pl.Series:
+    """Which texts are no values of a type."""
+    return pl.Series(np.asarray(values_of(texts.to_arrow(), column, numerals)[1], bool))
 
 
-def as_number(name: str, marks: list[str], decimal: str) -> str:
-    """The SQL expression of the number that a text is when some marks are removed."""
-    sql = name
-    for mark in marks:
-        sql = f"REPLACE({sql}, '{mark.replace(chr(39), 2 * chr(39))}', '')"
-    if decimal == ",":
-        sql = f"REPLACE({sql}, ',', '.')"
-    return f"CAST({sql} AS DOUBLE)"
+def fits(texts: pl.Series, column: LayoutColumn, numerals: Numerals = PLAIN) -> bool:
+    """Whether all texts are values of a type. Most types are out after the first values."""
+    return not any(invalid(part, column, numerals).any() for part in (texts.head(100), texts))
+
+
+def number_type(texts: pl.Series, numerals: Numerals = PLAIN) -> LayoutColumn | None:
+    """Whole numbers or numbers, if all of some different texts are such with the same symbol or none."""
+    symbol = next((each for each in SYMBOLS if texts.str.contains(each, literal=True).all()), None)
+    columns = [LayoutColumn(type="integer", symbol=symbol), LayoutColumn(type="number", symbol=symbol)]
+    return next((column for column in columns if fits(texts, column, numerals)), None)
+
+
+def numerals_of(columns: Mapping[str, pl.Series], separator: str, decimal: str = "") -> tuple[Numerals, dict[str, str]]:
+    """Return the convention by which most columns of texts are numbers, and a remark on each column that another convention
+    would read, or read otherwise. `decimal` is that of the file, if it is known."""
+    marked = {name: texts for name, texts in columns.items() if texts.str.contains(MARKED).any()}
+    conventions = [each for each in CONVENTIONS if decimal in ("", each.decimal)]
+    if separator == ";":
+        conventions.sort(key=lambda each: (each.thousands is not None, each.decimal != ","))
+    values = {each: _numbers(marked, each) for each in conventions}
+    most = max(map(len, values.values()))
+    if not most:
+        return Numerals("," if decimal == "," else "."), {}
+    chosen, *others = [each for each in conventions if len(values[each]) == most]
+    other = next((each for each in others if _different(values[chosen], values[each])), chosen)
+    if other.thousands and not chosen.thousands:
+        unlike = _different(values[chosen], values[other])
+        if all(_are_grouped(marked[name]) for name in unlike):
+            chosen, other = other, chosen
+    remarks = {
+        name: f"numbers written as {marked[name][0]}, unlike those of other columns, so read as text"
+        for name in set().union(*values.values()) - values[chosen].keys()
+    }
+    word = {".": "point", ",": "comma"}[other.decimal]
+    for name, place in _different(values[chosen], values[other]).items():
+        read, instead = (f"{values[each][name][place]:.15g}" for each in (chosen, other))
+        remarks[name] = (
+            f"{marked[name][place]} is read as {read}, but could mean {instead}; if so, ask again with decimal={word}"
+        )
+    return chosen, remarks
+
+
+def _numbers(columns: Mapping[str, pl.Series], numerals: Numerals) -> dict[str, np.ndarray]:
+    """The values of the first texts of each column that has numbers alone."""
+    typed = {name: number_type(texts, numerals) for name, texts in columns.items()}
+    return {
+        name: pl.Series(values_of(columns[name].head(1000).to_arrow(), column, numerals)[0]).cast(pl.Float64).to_numpy()
+        for name, column in typed.items()
+        if column
+    }
+
+
+def _different(values: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The columns whose numbers differ, each with the place of the first one that does."""
+    unlike = {name: np.flatnonzero(values[name] != others[name]) for name in values if name in others}
+    return {name: int(places[0]) for name, places in unlike.items() if len(places)}
+
+
+def _are_grouped(texts: pl.Series) -> bool:
+    """Whether numbers below 1,000 have no mark, and all others do."""
+    short = texts.str.contains("^[^0-9]*[1-9][0-9]{0,2}[^0-9]*$")
+    return int(short.sum()) >= FEWEST_SHORT and int((~short).sum()) >= FEWEST_GROUPED
