@@ -221,7 +221,8 @@ class Model:
         frame
             A row for each prediction, with the columns of the formula. A column that the config or the layout derives may be
             there, or the columns that it is derived from. Each has the type that it had in the data: text, such as names
-            of levels, or numbers. NaN or None is a missing value.
+            of levels, or numbers. Dates may be text as in the data, in ISO 8601, or of a type for dates. NaN or None is a missing
+            value.
         std_errors
             Whether to add the standard errors (posterior standard deviations of a penalised model).
         interval
@@ -257,7 +258,8 @@ class Model:
         if self._design.absorbed and (std_errors or interval is not None):
             raise UserError(f"{self.name} has absorbed factors, so its predictions have no standard errors")
         with tempfile.TemporaryDirectory(prefix="tfglm-") as scratch:
-            file = ingested(frame, self._covariates(), Path(scratch), self._derived())
+            times = self.fit["provenance"].get("times_in_layouts", {})
+            file = ingested(frame, self._covariates(), Path(scratch), self._derived(), times)
             predicted = pa.concat_tables(self._predictions(file, unseen, 0.95 if interval is None else interval))
         table = predicted.to_pandas().set_axis(frame.index)
         errors = [name for name in table if name.endswith(("std_error", "posterior_sd"))]
@@ -363,12 +365,17 @@ class Model:
 
 
 def ingested(
-    frame: pd.DataFrame, types: dict[str, str], folder: Path, derived: Sequence[dict[str, str]] = ()
+    frame: pd.DataFrame,
+    types: dict[str, str],
+    folder: Path,
+    derived: Sequence[dict[str, str]] = (),
+    times: Mapping[str, dict[str, Any]] | None = None,
 ) -> IngestedFile:
     """Turn the rows of a frame into an input file in which all rows are predicted.
 
-    `types` are the types of its columns in a layout. A column that the frame lacks is computed, if `derived` has its SQL and the
-    frame the columns in it. Raises UserError for a column that is missing or of another type.
+    `types` are the types of its columns in a layout, and `times` how the files of the model write dates and times of day. A
+    column that the frame lacks is computed, if `derived` has its SQL and the frame the columns in it. Raises UserError for a
+    column that is missing or of another type.
     """
     missing = [name for name in types if name not in frame]
     derive, sources = (
@@ -378,13 +385,13 @@ def ingested(
     if lacking:
         hints = "".join(nearest(name, [str(column) for column in frame]) for name in lacking[:1])
         raise UserError(f"the frame has no column {', '.join(f'`{name}`' for name in lacking)}{hints}")
-    types_of_sources = {name: type_of(frame[name]) for name in sources if name not in types}
-    read = {name: type_ for name, type_ in types.items() if name in frame} | types_of_sources
-    columns = {name: as_array(frame[name], name, type_) for name, type_ in read.items()} or {
+    given = {name: as_times(frame[name]) for name in dict.fromkeys([*types, *sources]) if name in frame}
+    read = {name: how_read(column, types.get(name), (times or {}).get(name)) for name, column in given.items()}
+    columns = {name: as_array(column, name, read[name]["type"]) for name, column in given.items()} or {
         "row": pa.nulls(len(frame))
     }
     parquet.write_table(pa.table(columns), folder / "frame.parquet")
-    layout = Layout.model_validate({"columns": read or {"row": "number"}, "missing": []})
+    layout = Layout.model_validate({"columns": read or {"row": {"type": "number"}}, "missing": []})
     split = {"train": "FALSE", "predict": "TRUE"}
     settings = SelectionConfig.model_validate({"split": split, "derive": derive, "columns": list(types) or ["row"]})
     try:
@@ -410,23 +417,34 @@ def needed(
     return (derive, raw) if derive and all(name in frame for name in raw) else None
 
 
-def type_of(column: pd.Series) -> str:
-    """The type in a layout of a column that a derived one is computed from."""
+def as_times(column: pd.Series) -> pd.Series:
+    """A column of Python's dates as one of pandas'; any other unchanged."""
+    is_dates = column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) in ("date", "datetime")
+    return pd.to_datetime(column) if is_dates else column
+
+
+def how_read(column: pd.Series, type_: str | None, time: dict[str, Any] | None) -> dict[str, Any]:
+    """The column in a layout. `type_` is that of a column of the formula, and `time` how the files write its dates or times."""
     if pd.api.types.is_datetime64_any_dtype(column):
-        return "date"
+        return {"type": type_ or (time or {}).get("type", "date")}
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_integer_dtype(column):
-        return "integer"
-    return "number" if pd.api.types.is_numeric_dtype(column) else "string"
+        return {"type": type_ or "integer"}
+    if pd.api.types.is_numeric_dtype(column):
+        return {"type": type_ or "number"}
+    return time if time and type_ in (None, "string") else {"type": type_ or "string"}
 
 
 def as_array(column: pd.Series, name: str, type_: str) -> pa.Array:
-    """Return a column in the form of a Parquet file; dates become text, as in results."""
-    if type_ == "date":
-        column = column.dt.date
-    if type_ == "string" and pd.api.types.is_datetime64_any_dtype(column):
-        column = column.dt.strftime("%Y-%m-%d")
+    """Return a column in the form of a Parquet file. Dates become text where the formula has levels, as in results."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        if type_ == "clock":
+            return pa.array(100 * column.dt.hour + column.dt.minute, from_pandas=True)
+        column = column.dt.strftime("%Y-%m-%d") if type_ == "string" else column.dt.date
+    is_text = type_ == "string" or (
+        type_ in ("date", "clock") and pd.api.types.infer_dtype(column, skipna=True) == "string"
+    )
     try:
         # Without the type categorical, whose values may be anything.
-        return pa.array(column.astype(object), pa.string() if type_ == "string" else None, from_pandas=True)
+        return pa.array(column.astype(object), pa.string() if is_text else None, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise UserError(f"column `{name}` is to hold {'text' if type_ == 'string' else 'numbers'}: {error}") from error
+        raise UserError(f"column `{name}` is to hold {'text' if is_text else 'numbers'}: {error}") from error

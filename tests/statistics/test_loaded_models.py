@@ -17,7 +17,9 @@ from sklearn.inspection import partial_dependence, permutation_importance
 import predict as predict_script
 import tfglm
 from pools import fit_files, ingest_frame, write_results
-from tfglm.config import ResultsConfig
+from tfglm.config import Layout, ResultsConfig, SelectionConfig, times_in
+from tfglm.data.ingest import ingest
+from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 from tfglm.model import Model
 from tfglm.results import csv_files
@@ -196,6 +198,57 @@ def test_columns_that_the_frame_lacks_are_derived_as_the_workflow_does(tmp_path)
     assert not np.allclose(model.predict(given)["linear_predictor"], expected["linear_predictor"])
     with pytest.raises(UserError, match="the frame has no column `hour`, `far_late`"):
         model.predict(rows[["carrier", "departure"]])
+
+
+def test_dates_of_a_frame_may_be_text_as_in_the_files(tmp_path):
+    rows = rows_of(400, 8)
+    days = pd.Series(pd.Timestamp("2019-01-01") + pd.to_timedelta(np.arange(400) % 90, "D"))
+    hours = np.arange(400) % 24
+    rows["departure"] = [f"{day:%d.%m.%Y} {hour:02d}:30" for day, hour in zip(days, hours, strict=True)]
+    layout = Layout.model_validate(
+        {
+            "columns": {
+                **dict.fromkeys(("late", "month", "distance"), "integer"),
+                "carrier": "string",
+                "day": {"type": "date", "source": "departure", "format": "%d.%m.%Y %H:%M"},
+                "time": {"type": "clock", "source": "departure", "format": "%d.%m.%Y %H:%M"},
+            }
+        }
+    )
+    times = times_in([layout])
+    assert times == {
+        "day": {"type": "date", "format": ["%d.%m.%Y %H:%M", "%Y-%m-%d"]},
+        "time": {"type": "clock", "format": ["%d.%m.%Y %H:%M"]},
+    }
+    rows.to_csv(tmp_path / "x.csv", index=False)
+    derive = {"weekday": "EXTRACT(ISODOW FROM day)", "hour": "time // 100"}
+    keys = {"split": {"train": "TRUE"}, "derive": derive, "columns": ["late", "weekday", "hour", "day"]}
+    ingest(tmp_path / "x.csv", "x", {"l": layout}, SelectionConfig.model_validate(keys), tmp_path / "shards")
+    file = IngestedFile.load(tmp_path / "shards" / "manifest.json")
+    expected = pd.DataFrame({"weekday": days.dt.day_of_week + 1, "hour": hours})
+    stamps = days + pd.to_timedelta(hours * 60 + 30, "min")
+    frames = {
+        "as in the files": {"day": rows["departure"], "time": rows["departure"]},
+        "ISO": {"day": days.dt.strftime("%Y-%m-%d"), "time": rows["departure"]},
+        "pandas": {"day": days, "time": stamps},
+        "Python": {"day": days.dt.date, "time": stamps.dt.to_pydatetime()},
+        "whole numbers": {"day": days, "time": 100 * hours + 30},
+    }
+    levels = pd.DataFrame({"day": days.dt.strftime("%Y-%m-%d")})
+    for number, (formula, shown) in enumerate((("late ~ C(weekday) + hour", expected), ("late ~ day", levels))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        design, fitted, _ = fit_files([file], formula, "gaussian")
+        fitted.summary["provenance"] = {"model": {}, "data": {"derive": derive}, "times_in_layouts": times}
+        write_results(fitted, design, folder)
+        model = tfglm.load(folder)
+        for name, columns in frames.items():
+            predicted = model.predict(pd.DataFrame(columns))
+            assert predicted["mean"].notna().all(), name
+            pd.testing.assert_frame_equal(predicted, model.predict(shown))
+    refusal = "row 1: column `day`: expected a date .%d.%m.%Y %H:%M or %Y-%m-%d., found `tomorrow`"
+    with pytest.raises(UserError, match=refusal):
+        model.predict(pd.DataFrame({"day": ["tomorrow"]}))
 
 
 def test_tidy_glance_and_summary_are_those_of_the_tables(folder):

@@ -39,6 +39,7 @@ from tfglm.config import (
     settings_to_score,
     small_files_together,
     strategy_for,
+    times_in,
     words_of_columns,
 )
 from tfglm.config.layouts import ColumnWords
@@ -372,6 +373,10 @@ def provenance_settings(wildcards):
     kept = set(CONFIG.data.columns)
     in_layouts = {name: layout.derive for name, layout in layouts_of_files().items() if kept & set(layout.derive)}
     derived = {"derived_in_layouts": in_layouts} if in_layouts else {}
+    # Those that a prediction may need.
+    sources = " ".join([*kept, *CONFIG.data.derive.values(), *(sql for derive in in_layouts.values() for sql in derive.values())])
+    times = {name: time for name, time in times_in(layouts_of_files().values()).items() if name in re.findall(r"\w+", sources)}
+    derived |= {"times_in_layouts": times} if times else {}
     return json_of({"data": data, "model": model, **derived}, sort_keys=True)
 
 

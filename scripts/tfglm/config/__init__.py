@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         load_layout,
         load_layouts,
         shipped_layouts,
+        times_in,
         words_of_columns,
     )
     from tfglm.config.messages import in_file
@@ -93,6 +94,7 @@ __all__ = [
     "shipped_layouts",
     "small_files_together",
     "strategy_for",
+    "times_in",
     "words_of_columns",
 ]
 
@@ -114,6 +116,7 @@ FILES = {
         "load_layout",
         "load_layouts",
         "shipped_layouts",
+        "times_in",
         "words_of_columns",
     ),
     "messages": ("in_file",),

@@ -336,6 +336,19 @@ def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> di
     return words
 
 
+def times_in(layouts: Iterable[Layout]) -> dict[str, dict[str, Any]]:
+    """How the columns with dates, or with times in a format, are written: their type and formats, ISO 8601 last."""
+    times: dict[str, dict[str, Any]] = {}
+    for layout in layouts:
+        for name, column in layout.columns.items():
+            if column.type == "date" or column.formats:
+                known = times.setdefault(name, {"type": column.type, "format": []})["format"]
+                known += [form for form in column.formats if form not in known]
+    for time in times.values():
+        time["format"] += ["%Y-%m-%d"] if time["type"] == "date" and "%Y-%m-%d" not in time["format"] else []
+    return times
+
+
 def how_values_are_read(layouts: Iterable[Layout]) -> str:
     """Say which texts are missing values, and whether blanks around values are removed; nothing if layouts differ."""
     ways = {(tuple(layout.missing), layout.strip_blanks) for layout in layouts}
