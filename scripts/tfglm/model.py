@@ -385,8 +385,10 @@ def ingested(
     if lacking:
         hints = "".join(nearest(name, [str(column) for column in frame]) for name in lacking[:1])
         raise UserError(f"the frame has no column {', '.join(f'`{name}`' for name in lacking)}{hints}")
+    times = times or {}
     given = {name: as_times(frame[name]) for name in dict.fromkeys([*types, *sources]) if name in frame}
-    read = {name: how_read(column, types.get(name), (times or {}).get(name)) for name, column in given.items()}
+    given |= {name: given[name].mask(given[name].isin(times[name]["missing"])) for name in times.keys() & given}
+    read = {name: how_read(column, types.get(name), times.get(name)) for name, column in given.items()}
     columns = {name: as_array(column, name, read[name]["type"]) for name, column in given.items()} or {
         "row": pa.nulls(len(frame))
     }
@@ -431,7 +433,8 @@ def how_read(column: pd.Series, type_: str | None, time: dict[str, Any] | None) 
         return {"type": type_ or "integer"}
     if pd.api.types.is_numeric_dtype(column):
         return {"type": type_ or "number"}
-    return time if time and type_ in (None, "string") else {"type": type_ or "string"}
+    how = {key: time[key] for key in ("type", "format")} if time else {"type": "string"}
+    return how if type_ in (None, "string") else {"type": type_}
 
 
 def as_array(column: pd.Series, name: str, type_: str) -> pa.Array:

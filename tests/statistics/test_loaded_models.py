@@ -217,8 +217,8 @@ def test_dates_of_a_frame_may_be_text_as_in_the_files(tmp_path):
     )
     times = times_in([layout])
     assert times == {
-        "day": {"type": "date", "format": ["%d.%m.%Y %H:%M", "%Y-%m-%d"]},
-        "time": {"type": "clock", "format": ["%d.%m.%Y %H:%M"]},
+        "day": {"type": "date", "format": ["%d.%m.%Y %H:%M", "%Y-%m-%d"], "missing": ["NA", ""]},
+        "time": {"type": "clock", "format": ["%d.%m.%Y %H:%M"], "missing": ["NA", ""]},
     }
     rows.to_csv(tmp_path / "x.csv", index=False)
     derive = {"weekday": "EXTRACT(ISODOW FROM day)", "hour": "time // 100"}
@@ -249,6 +249,7 @@ def test_dates_of_a_frame_may_be_text_as_in_the_files(tmp_path):
     refusal = "row 1: column `day`: expected a date .%d.%m.%Y %H:%M or %Y-%m-%d., found `tomorrow`"
     with pytest.raises(UserError, match=refusal):
         model.predict(pd.DataFrame({"day": ["tomorrow"]}))
+    assert model.predict(pd.DataFrame({"day": ["NA", None]}))["remark"].tolist() == ["missing value"] * 2
 
 
 def test_tidy_glance_and_summary_are_those_of_the_tables(folder):

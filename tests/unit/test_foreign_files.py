@@ -3,22 +3,25 @@
 import csv
 import io
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from configs import message
 from flights import content
 from surveys import surveyed_apart as surveyed
-from tfglm.config import Layout, SelectionConfig, words_of_columns
+from tfglm.config import Dialect, Layout, LayoutColumn, SelectionConfig, words_of_columns
 from tfglm.data.ingest import ingest
-from tfglm.data.values import values_of
+from tfglm.data.values import PLAIN, typed_values_of, values_of
 from tfglm.errors import UserError
 from tfglm.survey.dialect import encoding_of, encoding_remark, separator_of
 from tfglm.survey.init import Request, init
+from tfglm.survey.layout import own_layout
 from tfglm.survey.types import type_of
 from tfglm.survey.written_numbers import numerals_of
 
@@ -329,3 +332,100 @@ def test_such_numbers_are_covariates():
     config, _, layout, *_ = surveyed("x.csv")
     assert layout.thousands == "," and layout.columns["income"].type == "integer"
     assert config.models["y"].formula == "y ~ income"
+
+
+# Values that stand out ----------------------------------------------------------------------------------------------------
+
+DAYS = [f"{date(1990, 1, 1) + timedelta(7 * row)}" for row in range(ROWS)]
+NUMBERS = [f"{row / 8}" for row in range(1, ROWS + 1)]
+STAND_OUT = {
+    "a mark of a database": (NUMBERS, "(unknown)", "number"),
+    "a word": (NUMBERS, "missing", "number"),
+    "a mark of Hive": (NUMBERS, "\\N", "number"),
+    "a date that is none": (DAYS, "0000-00-00", "date"),
+    "a leap day that is none": (DAYS, "2019-02-29", "date"),
+    "an hour that is none": ([f"{day} 10:30:00" for day in DAYS], "2019-07-19 24:00:00", "date"),
+    "a censored number": (NUMBERS, "<5", "string"),
+    "another unit": ([f"{number}%" for number in NUMBERS], "0.35", "string"),
+    "another kind of date": (DAYS, "30/01/1999", "string"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", STAND_OUT)
+def test_a_value_that_stands_out_is_said_with_its_rows(case):
+    values, odd, kind = STAND_OUT[case]
+    values = [odd if row % 100 == 7 else value for row, value in enumerate(values)]
+    rows = [["x", "g", "y"], *([value, "ab"[row % 2], f"{RANDOM.normal():.3f}"] for row, value in enumerate(values))]
+    Path("x.csv").write_text(as_csv(rows, ","))
+    config, said, layout, file = surveyed("x.csv")
+    text = Path("x.csv-config/x.layout.yaml").read_text()
+    assert layout.columns["x"].type == kind and (odd in layout.missing) == (kind != "string")
+    if odd != "\\N":  # which is a mark of a missing value in all columns
+        expected = "two formats, 396 as %Y-%m-%d and 4 as %d/%m/%Y" if "/" in odd else f"`{odd}` in 4 rows"
+        assert expected in said and expected in text
+    assert file.manifest.read == ROWS and "y" in config.data.columns
+
+
+def test_a_word_that_is_a_level_elsewhere_is_no_missing_value():
+    rows = [["x", "g", "y"], *([NUMBERS[row], ["none so far", "some"][row % 2], "1"] for row in range(ROWS))]
+    rows[9][0] = "none so far"
+    Path("x.csv").write_text(as_csv(rows, ","))
+    layout, remarks = own_layout(Path("x.csv"), rows[0], Dialect())
+    assert layout.columns["x"].type == "string" and "none so far" not in layout.missing
+    assert "as `none so far` in 1 row stand out from values of type number" in remarks["x"]
+
+
+# Codes --------------------------------------------------------------------------------------------------------------------
+
+LONG = [f"8931000000000{number:04d}000" for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (LONG, "string"),
+        (["1234567890123456", "7"], "string"),
+        (["123456789012345", "7"], "integer"),
+        (["1234567890123456.5", "7"], "number"),
+        (["-007", "7"], "string"),
+        (["1E5", "100000", "7"], "string"),
+        (["1E5", "10E4"], "string"),
+        (["1e+05", "100001"], "integer"),
+        (["1E999", "2E999"], "string"),
+    ],
+)
+def test_codes_are_text(texts, kind):
+    assert type_of(pl.Series(texts)).type == kind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "xlsx", "decimal", "uint64"])
+def test_long_codes_are_as_many_levels_in_any_kind_of_file(kind):
+    codes = (
+        [LONG[row % 40] for row in range(ROWS)]
+        if kind != "uint64"
+        else [f"{2**64 - 1 - row % 40}" for row in range(ROWS)]
+    )
+    frame = pl.DataFrame({"sim": codes, "x": RANDOM.normal(size=ROWS).round(3), "y": RANDOM.normal(size=ROWS).round(3)})
+    name = f"x.{kind if kind in ('csv', 'jsonl', 'xlsx') else 'parquet'}"
+    if kind == "csv":
+        frame.write_csv(name)
+    elif kind == "jsonl":
+        Path(name).write_text("".join(f'{{"sim": {sim}, "x": {x}, "y": {y}}}\n' for sim, x, y in frame.iter_rows()))
+    elif kind == "xlsx":
+        frame.to_pandas().to_excel(name, index=False)
+    else:
+        types = {"decimal": pa.decimal128(20, 0), "uint64": pa.uint64()}
+        values = pa.array([Decimal(code) if kind == "decimal" else int(code) for code in codes], types[kind])
+        parquet.write_table(pa.table({"sim": values, "x": frame["x"].to_numpy(), "y": frame["y"].to_numpy()}), name)
+    *_, layout, file = surveyed(name, Request(formula="y ~ x + sim"))
+    assert layout.columns["sim"].type == "string" and sorted(file.values("sim")) == sorted(set(codes))
+
+
+def test_a_float32_is_the_shortest_decimal_that_it_stands_for(tmp_path):
+    written = ["0.1", "0.2", "0.3", "16777216", "3.4e38", "1e-45"]
+    values = pa.array(np.array(written, np.float32))
+    column = LayoutColumn(type="number")
+    read, wrong = typed_values_of(values, column, PLAIN)
+    assert read.to_pylist() == [float(text) for text in written] and not wrong.any()

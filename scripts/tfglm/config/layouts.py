@@ -337,13 +337,15 @@ def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> di
 
 
 def times_in(layouts: Iterable[Layout]) -> dict[str, dict[str, Any]]:
-    """How the columns with dates, or with times in a format, are written: their type and formats, ISO 8601 last."""
+    """How the columns with dates, or with times in a format, are written: their type and formats, ISO 8601 last, and what is
+    missing."""
     times: dict[str, dict[str, Any]] = {}
     for layout in layouts:
         for name, column in layout.columns.items():
             if column.type == "date" or column.formats:
-                known = times.setdefault(name, {"type": column.type, "format": []})["format"]
-                known += [form for form in column.formats if form not in known]
+                time = times.setdefault(name, {"type": column.type, "format": [], "missing": []})
+                for key, texts in (("format", column.formats), ("missing", layout.missing)):
+                    time[key] += [text for text in texts if text not in time[key]]
     for time in times.values():
         time["format"] += ["%Y-%m-%d"] if time["type"] == "date" and "%Y-%m-%d" not in time["format"] else []
     return times
