@@ -25,7 +25,7 @@ from tfglm.data.csv_lines import LineProblem
 from tfglm.data.distinct import Distinct
 from tfglm.data.header import skipped_lines
 from tfglm.data.images import Images, has_images
-from tfglm.data.limits import BLOCK_BYTES
+from tfglm.data.limits import BLOCK_BYTES, MOST_CODES
 from tfglm.data.packing import estimated_csv_bytes, foreign_kind, packing
 from tfglm.data.parquet_files import check_types
 from tfglm.data.sql import FAILURES
@@ -275,7 +275,8 @@ class Parser:
 
     def _note_writings(self, texts: pa.Array, values: pa.Array, wrong: np.ndarray, how: LayoutColumn) -> None:
         """Note numbers that some different texts have in several writings, one of them with zeros before or an exponent."""
-        if how.type not in ("integer", "number"):
+        # So many numbers are no levels.
+        if how.type not in ("integer", "number") or (how.type == "number" and len(texts) >= MOST_CODES):
             return
         written = pl.Series(texts, dtype=pl.String).str.strip_chars()
         is_odd = written.str.contains(SECOND_WRITING) & pl.Series(~wrong)

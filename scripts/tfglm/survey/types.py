@@ -102,7 +102,7 @@ def odd_values(counted: pl.DataFrame, numerals: Numerals) -> tuple[LayoutColumn,
     texts = counted["text"]
     symbol = next((each for each in SYMBOLS if 2 * texts.str.contains(each, literal=True).sum() > len(texts)), None)
     candidates = [LayoutColumn(type="number", symbol=symbol)]
-    if texts.head(200).str.contains("^.{6}").any():
+    if 2 * texts.head(200).str.contains("[0-9].*[0-9]").sum() > len(texts.head(200)):
         candidates += [LayoutColumn(type="date", format=form) for form in DATES]
     column = min(candidates, key=lambda each: invalid(texts.head(200), each, numerals).sum())
     odd = invalid(texts, column, numerals)
