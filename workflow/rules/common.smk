@@ -374,8 +374,14 @@ def provenance_settings(wildcards):
     in_layouts = {name: layout.derive for name, layout in layouts_of_files().items() if kept & set(layout.derive)}
     derived = {"derived_in_layouts": in_layouts} if in_layouts else {}
     # Those that a prediction may need.
-    sources = " ".join([*kept, *CONFIG.data.derive.values(), *(sql for derive in in_layouts.values() for sql in derive.values())])
-    times = {name: time for name, time in times_in(layouts_of_files().values()).items() if name in re.findall(r"\w+", sources)}
+    sources = " ".join(
+        [*kept, *CONFIG.data.derive.values(), *(sql for derive in in_layouts.values() for sql in derive.values())]
+    )
+    times = {
+        name: time
+        for name, time in times_in(layouts_of_files().values()).items()
+        if name in re.findall(r"\w+", sources)
+    }
     derived |= {"times_in_layouts": times} if times else {}
     return json_of({"data": data, "model": model, **derived}, sort_keys=True)
 
