@@ -61,7 +61,7 @@ WIDEST_AXIS = 200
 """The largest number of coefficients of a term, or levels of random effects, whose log lambda has a grid."""
 
 RISE = 1.0
-"""Rise of V from an infinite lambda that may be an error of the model."""
+"""Rise of V that may be an error of a rough model."""
 
 RISING = 0.01
 """The slope of V, as a share of these degrees of freedom, from which V rises. Both vanish as lambda rises, and their ratio does
@@ -381,13 +381,18 @@ def elsewhere(
     """Where V may have minima as low as at the parameters, the lowest first: V of the model, the number of a log lambda, and the
     parameters. A grid of the model along the axis of the log lambda shows them:
 
-    - Newton's method leads from a minimum on the grid to a lower V.
+    - Newton's method leads from a minimum on the grid to a lower V. It may be higher by RISE if the model `is_rough` for the
+      movement of b [p] to there.
     - The lambda is infinite, and V rises by less than RISE over many points. The last of these is where V may fall again, if the
-      model `is_rough` for the movement of b [p] to there.
+      model is rough for it.
     """
     penalties, found, here = model.penalties, [], model.value(parameters)
     factored, sizes = model.penalised(parameters.log_lambda), np.count_nonzero(penalties.weights, axis=1)
-    b = factored.solve(model.right_at(parameters))
+
+    def b_at(moved: Parameters) -> np.ndarray:
+        return model.penalised(moved.log_lambda).solve(model.right_at(moved))
+
+    b = b_at(parameters)
     for number in map(int, np.flatnonzero((penalties.lowest < penalties.highest) & (sizes <= WIDEST_AXIS))):
         lowest, highest, at = penalties.lowest[number], penalties.highest[number], parameters.log_lambda[number]
         grid = np.append(np.arange(lowest + MARGIN, highest - MARGIN, SPACING), highest)
@@ -399,13 +404,14 @@ def elsewhere(
         for point in points[is_lowest & (points[:, number] != at)]:
             descent = RemlDescent(model, replace(parameters, log_lambda=point))
             descent.run()
-            value = model.value(descent.parameters)
-            if is_lower(value, here):
-                found.append((value, number, descent.parameters))
+            value, moved = model.value(descent.parameters), descent.parameters
+            doubt = RISE if is_rough(b_at(moved) - b) else 0.0
+            if abs(moved.log_lambda[number] - at) > SPACING and is_lower(value, here + doubt):
+                found.append((value, number, moved))
         edge = points[-max(int(np.argmin(rises[-2::-1] < RISE)), 1)]  # the points from infinity on
         if at == highest and edge[number] < highest:
             moved = replace(parameters, log_lambda=edge)
-            if is_rough(model.penalised(edge).solve(model.right_at(moved)) - b):
+            if is_rough(b_at(moved) - b):
                 found.append((here + RISE, number, moved))
     return sorted(found, key=itemgetter(0))
 

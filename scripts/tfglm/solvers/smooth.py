@@ -37,6 +37,7 @@ from tfglm.solvers.plain import PlainObjective
 from tfglm.solvers.prepare import by_coefficient
 from tfglm.solvers.reml import (
     LONGEST,
+    SPACING,
     Parameters,
     Penalties,
     RemlDescent,
@@ -230,12 +231,9 @@ class Search:
             trial, value = self.trial(other, found), self.value(found)
             if not trial:
                 continue
-            descent = ProfileDescent(self, trial)
-            descent.measure()
-            # A higher V that falls towards the fit leads back to it.
-            leads_back = abs(descent.next.log_lambda[number] - here[number]) <= abs(
-                other.log_lambda[number] - here[number]
-            )
+            descent, downhill = ProfileDescent(self, trial), RemlDescent(trial.model, trial.parameters)
+            downhill.run()
+            leads_back = abs(downhill.parameters.log_lambda[number] - here[number]) <= SPACING
             if descent.value < value or not leads_back:
                 descent.run()
                 if descent.is_settled and is_lower(descent.value, value) and not self.separating(descent.found):
