@@ -63,7 +63,7 @@ WIDEST_AXIS = 200
 RISE = 1.0
 """Rise of V that may be an error of a rough model."""
 
-RISING = 0.01
+RISING = 0.001
 """The slope of V, as a share of these degrees of freedom, from which V rises. Both vanish as lambda rises, and their ratio does
 not. So an infinite lambda comes back if V has its minimum elsewhere; below this share the slope may be a rounding error."""
 
