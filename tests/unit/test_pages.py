@@ -94,6 +94,7 @@ MODEL |= {
     "short": short_table(COEFFICIENTS, 9.0, NO_WORDS),
     "means": [means_of_factor(HOSTILE, MEANS, False, NO_WORDS), *means_by_class(BY_CLASS, "y", NO_WORDS)],
     "what_means": HOSTILE,
+    "population": HOSTILE,
     "scale": HOSTILE,
     "pairs": list(pairs_of(PAIRS, "odds ratio", 1.0, "y", NO_WORDS)),
     "scenarios": Scenarios([HOSTILE], means_of_factor(HOSTILE, MEANS, False, NO_WORDS), FRAME, FRAME),

@@ -121,7 +121,7 @@ def least(end: PathPoint) -> Point:
     directions = null_vectors(end.near.restrict(bound), len(b))[1]
     penalised = bound & (objective.lasso > 0)
     directions = directions[(directions[:, penalised] != 0).any(axis=1)]
-    if not len(directions):
+    if not len(directions) or not b[penalised].any():
         return point
     from scipy.optimize import nnls  # slow to import
 
