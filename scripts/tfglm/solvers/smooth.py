@@ -143,7 +143,7 @@ def solve(start: Solution) -> Solution:
     penalties = Penalties.of(objective, start.point.information)
     if not len(penalties.smooths):
         return newton.solve(start)
-    search = Search(start, penalties)
+    search = LambdaSearch(start, penalties)
     found = search.lowest(penalties.begin(start.near), start.near)
     solution, parameters = found.solution, found.parameters
     at_end = found.model.derivatives(parameters)
@@ -174,7 +174,7 @@ class Fitting(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Search:
+class LambdaSearch:
     """The search for the smoothing parameters of a fit that begins at `start`. With `of_theta`, the design with an unknown theta,
     log theta is one of the parameters."""
 
@@ -335,7 +335,7 @@ def with_theta(poisson: Solution, theta: float) -> WithTheta:
     penalties = Penalties.of(objective, point.information)
     first = replace(penalties.begin(poisson), log_phi=float(np.log(theta)))
     information = factor(point.information.penalised(penalties.ridge(first.log_lambda)))
-    search = Search(Solution(objective, point), penalties, asked)
+    search = LambdaSearch(Solution(objective, point), penalties, asked)
     found = search.lowest(first, replace(poisson, information=information))
     hessian = found.model.derivatives(found.parameters).hessian
     error = float(np.sqrt(covariance_of(hessian, varies(penalties, found.parameters))[-1, -1]))
@@ -370,7 +370,7 @@ class JointDescent(Descent):
     `factored` is H + P of the last model.
     """
 
-    def __init__(self, search: Search, first: Parameters, near: Solution | None = None):
+    def __init__(self, search: LambdaSearch, first: Parameters, near: Solution | None = None):
         start, self.with_theta = search.start, search.of_theta is not None
         self.search, self.parameters, self.is_settled, self.is_poisson = search, first, False, False
         self.most = min(MOST_WITH_THETA if self.with_theta else MOST_JOINT, start.objective.run.max_iterations)
@@ -475,7 +475,7 @@ class ProfileDescent(Descent):
 
     most = MOST_FITS
 
-    def __init__(self, search: Search, found: Fitting):
+    def __init__(self, search: LambdaSearch, found: Fitting):
         self.search, self.found, self.radius, self.flat, self.is_settled = search, found, LONGEST, 0, False
         self.value, size = search.value(found), len(found.parameters.vector)
         self.bend = np.zeros((size, size))
