@@ -44,14 +44,6 @@ COVARIANCE = (
 SEPARATION = ("separating", "separated_rows")
 """Attributes with a variable `separation/<name>`, if terms separate rows together."""
 
-ADDED = (
-    *("cluster_scores", "cluster_design", "score_columns", "score_signs"),
-    *("cluster_sums", "cluster_within", "cluster_sizes", "lags"),
-    *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda", "penalty", "cluster_penalty"),
-    *("random_penalties", "variance_root"),
-)
-"""Names that checkpoints of earlier versions lack, and do not need."""
-
 PATH = ("penalties", "coefficients")
 """Attributes with a variable `path/<name>`."""
 
@@ -103,8 +95,7 @@ def load(design: Design, folder: Path) -> Fitted:
             name: np.concatenate([arrays[f"{name}/{term}"] for term in design.slices]) for name in BY_TERM
         }
         of_path: dict[str, Any] = {f"path_{name}": arrays[f"path/{name}"] for name in PATH}
-        stored = [name for name in COVARIANCE if name not in ADDED or f"covariance/{name}" in arrays]
-        covariance: dict[str, Any] = {name: arrays[f"covariance/{name}"] for name in stored}
+        covariance: dict[str, Any] = {name: arrays[f"covariance/{name}"] for name in COVARIANCE}
         separation: dict[str, Any] = {"separating": np.zeros((0, design.size))}
         if "separation/separating" in arrays:
             separation = {name: arrays[f"separation/{name}"] for name in SEPARATION}
