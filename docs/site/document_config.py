@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from tfglm import command  # noqa: E402
-from tfglm.config import Layout, compatibility  # noqa: E402
+from tfglm.config import Layout, compatibility, network_conflicts  # noqa: E402
 from tfglm.config.root import schema  # noqa: E402
 from tfglm.config.schema import Node, below, description, expected, forms  # noqa: E402
 from tfglm.errors import UserError  # noqa: E402
@@ -43,7 +43,13 @@ def generated() -> dict[Path, str]:
     """Path -> the text that the file should have."""
     about = "`python docs/site/document_config.py` writes this page. Examples are in [the other pages](../../config/README.md)."
     tables = f"## The config\n\n{table(schema())}\n\n## A layout\n\n{table(Layout.model_json_schema())}"
-    together = f"## What excludes each other\n\nAll other keys of a model go together.\n\n{compatibility.table()}"
+    of_networks = compatibility.table(
+        network_conflicts.CONFLICTS, family="poisson", strategy="one_device", gpus=2, devices=2
+    )
+    together = (
+        "## What excludes each other\n\nAll other keys of a model or a network go together.\n\n"
+        f"### Models\n\n{compatibility.table()}\n\n### Networks\n\n{of_networks}"
+    )
     return {
         SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         PAGE: f"# Every key\n\n{about}\n\n{tables}\n\n{together}\n",

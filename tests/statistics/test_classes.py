@@ -271,9 +271,6 @@ def test_what_has_no_classes_is_refused_by_name(file, frame, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"offset": "hour"}, "offset: an offset adds the same to the linear predictors of all classes"),
-        ({"offset_from": "exact"}, "offset_from: a regression has one linear predictor"),
-        ({"threshold": 0.4}, "threshold: a model of several classes predicts the class with the largest probability"),
         ({"trials": "flights"}, "trials: only family binomial has trials"),
         ({"identity": ["predicted"]}, "predictions have a column `predicted` of their own"),
     ],

@@ -148,8 +148,3 @@ def test_an_exported_network_takes_images(file, tmp_path):
 def test_what_cannot_be_convolved_is_refused_by_name(file, formula, keys, message):
     with pytest.raises(UserError, match=message):
         network(design(file, formula), **keys)
-
-
-def test_convolutions_without_hidden_layers_are_refused():
-    with pytest.raises(ValueError, match=r"convolutions: they come before hidden layers"):
-        LayersConfig.model_validate(KEYS | {"hidden": []})

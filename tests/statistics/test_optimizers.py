@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfglm.config import OptimizerConfig, TrainingConfig
+from tfglm.config import OptimizerConfig
 from tfglm.networks.optimizers import optimizer
 
 GRADIENTS = np.array([[0.5, -2.0, 0.01], [-0.1, 1.0, 0.3], [0.2, -0.7, 0.0]])
@@ -222,11 +222,3 @@ def test_averages_by_rows_contain_each_step(whole):
 def test_only_large_embeddings_are_changed_by_rows_unless_the_config_says_so():
     by_rows = {lazy: optimizer(OptimizerConfig(lazy=lazy), 1).by_rows_from for lazy in (None, True, False)}
     assert by_rows == {None: 2**16, True: 0, False: float("inf")}
-    for strategy in ("parameter_server", "tpu"):
-        with pytest.raises(ValueError, match=r"optimizer\.lazy: .*remove the key"):
-            TrainingConfig.model_validate({"strategy": strategy, "optimizer": {"lazy": True}})
-
-
-def test_what_an_optimizer_does_not_have_is_refused():
-    with pytest.raises(ValueError, match="`sgd` has no `amsgrad`; beside learning_rate it has clipnorm, clipvalue"):
-        OptimizerConfig(name="sgd", amsgrad=True)

@@ -1,4 +1,4 @@
-"""Which keys of a model go together: each pair of properties is tried, and what is accepted is fitted."""
+"""Which keys of a model or a network go together: each pair of properties is tried, and what a model accepts is fitted."""
 
 import itertools
 
@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from pools import fit_files, ingest_frame
-from tfglm.config import DesignConfig, ModelConfig, SolverConfig
+from tfglm.config import DesignConfig, ModelConfig, NetworkConfig, SolverConfig, network_conflicts
 from tfglm.config.compatibility import CONFLICTS, PROPERTIES
 
 EXAMPLES = {
@@ -81,13 +81,26 @@ RESPONSES |= dict.fromkeys(["gamma", "inverse_gaussian", "tweedie"], "amount")
 """A column for each family; `count` for the others."""
 
 
+def merged(*sections: dict) -> dict | None:
+    """The keys of all sections; None if one key would need two values."""
+    keys: dict = {}
+    for given in sections:
+        for key, value in given.items():
+            if isinstance(value, dict) and isinstance(keys.get(key), dict):
+                value = merged(keys[key], value)
+            elif keys.get(key, value) != value:
+                return None
+            if value is None:
+                return None
+            keys[key] = value
+    return keys
+
+
 def together(one: str, other: str, **more) -> dict | None:
     """A model that has both properties, and `more` keys; None if one key would need two values."""
-    keys: dict = {}
-    for given in (EXAMPLES[one], EXAMPLES[other], more):
-        if any(keys[key] != given[key] for key in keys.keys() & given.keys()):
-            return None
-        keys |= given
+    keys = merged(EXAMPLES[one], EXAMPLES[other], more)
+    if keys is None:
+        return None
     keys = {"family": "gaussian"} | keys
     terms = keys.pop("terms", "x + g")
     return {"formula": f"{RESPONSES.get(keys['family'], 'count')} ~ {terms}"} | keys
@@ -97,10 +110,10 @@ PAIRS = list(itertools.combinations_with_replacement(PROPERTIES, 2))
 EXCLUDED = {frozenset((conflict.one, conflict.other)) for conflict in CONFLICTS}
 
 
-def refusal(keys: dict) -> str:
+def refusal(keys: dict, config: type = ModelConfig) -> str:
     """Why a model is refused; empty if it is not."""
     try:
-        ModelConfig.model_validate(keys)
+        config.model_validate(keys)
     except ValidationError as error:
         return str(error)
     return ""
@@ -134,6 +147,107 @@ def test_each_other_pair_is_accepted():
             accepted += 1
             assert frozenset(pair) not in EXCLUDED
     assert accepted > 400
+
+
+MIRRORED, RING, SERVED = ({"strategy": name} for name in ("mirrored", "multi_worker_mirrored", "parameter_server"))
+
+OF_NETWORKS = {
+    "`hidden`": {"hidden": [8]},
+    "`activation`": {"activation": "tanh"},
+    "`kernel`": {"kernel": 5},
+    "`pooling`": {"pooling": 3},
+    "`dropout`": {"dropout": 0.1},
+    "`embedding`": {"embedding": 4},
+    "`batch_normalization`": {"batch_normalization": True},
+    "`l1`": {"l1": 0.1},
+    "`l2`": {"l2": 0.1},
+    "`convolutions`": {"convolutions": [8]},
+    "no `hidden`": {"hidden": []},
+    "`model`": {"model": "mine.py:build"},
+    "no `model`": {},
+    "`settings`": {"settings": {"units": 3}},
+    "`gpus`": {"gpus": 1},
+    "no `gpus`": {"gpus": 0},
+    "`gpus` above 1": {"gpus": 2},
+    "`devices`": {"devices": 1},
+    "`devices` above 1": {"devices": 2},
+    "`workers`": {"workers": 2},
+    "`workers: 1`": {"workers": 1},
+    "`ps`": {"ps": 1},
+    "`communication`": {"communication": "ring"},
+    "`communication: nccl`": {"communication": "nccl"},
+    "`synchronous`": {"synchronous": True},
+    "`backup_workers`": {"backup_workers": 1},
+    "`auto_shard: file`": {"auto_shard": "file"},
+    "`steps_per_epoch`": {"steps_per_epoch": 5},
+    "`last_step`": {"last_step": 9},
+    "`strategy: one_device`": {"strategy": "one_device"},
+    "`strategy: central_storage`": {"strategy": "central_storage"},
+    "`strategy: tpu`": {"strategy": "tpu"},
+    "`strategy: multi_worker_mirrored`": RING,
+    "`strategy: parameter_server`": SERVED,
+    "`parameter_server` without `synchronous: true`": {**SERVED, "synchronous": False},
+    "a strategy of one process": MIRRORED,
+    "a strategy of several processes": RING,
+    "a strategy other than `multi_worker_mirrored`": MIRRORED,
+    "a strategy other than `parameter_server`": MIRRORED,
+    "`optimizer.clipnorm`": {"optimizer": {"clipnorm": 1.0}},
+    "`optimizer.clipvalue`": {"optimizer": {"clipvalue": 1.0}},
+    "`optimizer.global_clipnorm`": {"optimizer": {"global_clipnorm": 1.0}},
+    "`optimizer.lazy: true`": {"optimizer": {"lazy": True}},
+    "`optimizer.use_ema: true`": {"optimizer": {"use_ema": True}},
+    "no `optimizer.use_ema: true`": {"optimizer": {"use_ema": False}},
+    "`optimizer.ema_momentum`": {"optimizer": {"ema_momentum": 0.0}},
+    "`optimizer.name: nadam`": {"optimizer": {"name": "nadam"}},
+    "`optimizer.name: nadam` or `adamax`": {"optimizer": {"name": "adamax"}},
+    "`search`": {"search": {"networks": 3}},
+    "no `sweep`": {"sweep": {}},
+    "`halving`": {"halving": {"min_epochs": 1}},
+    "`offset`": {"offset": "z"},
+    "`offset_from`": {"offset_from": "exact"},
+    "`threshold`": {"threshold": 0.5},
+    "`class_weights`": {"class_weights": "balanced"},
+    "`label_smoothing`": {"label_smoothing": 0.1},
+    "`multinomial`": {"family": "multinomial"},
+    "a family other than `binomial` and `multinomial`": {"family": "poisson"},
+}
+"""Keys by which a network has a property, for each."""
+
+STRATEGIES = ({}, RING, SERVED, {**SERVED, "synchronous": True})
+
+
+def networks(one: str, other: str) -> list[dict]:
+    """Networks that have both properties, under each of `STRATEGIES` that they do not exclude."""
+    found = (merged(OF_NETWORKS[one], OF_NETWORKS[other], more) for more in STRATEGIES)
+    return [{"formula": "y ~ x", "family": "binomial"} | keys for keys in found if keys is not None]
+
+
+def test_each_property_of_a_network_has_an_example_and_is_in_the_table():
+    assert OF_NETWORKS.keys() == network_conflicts.PROPERTIES.keys()
+    listed = {name for conflict in network_conflicts.CONFLICTS for name in (conflict.one, conflict.other)}
+    assert listed == network_conflicts.PROPERTIES.keys()
+
+
+@pytest.mark.parametrize("conflict", network_conflicts.CONFLICTS, ids=lambda each: f"{each.one} with {each.other}")
+def test_a_pair_of_the_table_of_networks_is_refused_by_its_key(conflict):
+    said = [refusal(keys, NetworkConfig) for keys in networks(conflict.one, conflict.other)]
+    assert all(said)
+    assert any(f"Value error, {conflict.key}: {conflict.reason.partition('{')[0]}" in each for each in said), said
+
+
+def test_each_other_pair_of_networks_is_accepted_or_refused_for_another_one():
+    excluded = {frozenset((conflict.one, conflict.other)) for conflict in network_conflicts.CONFLICTS}
+    starts = [f"error, {each.key}: {each.reason.partition('{')[0]}" for each in network_conflicts.CONFLICTS]
+    starts += ["error, backup_workers: at least one of the 1 workers must not be a backup"]
+    accepted = 0
+    for pair in itertools.combinations_with_replacement(OF_NETWORKS, 2):
+        for keys in networks(*pair):
+            if said := refusal(keys, NetworkConfig):
+                assert any(start in said for start in starts), (keys, said)
+            else:
+                accepted += 1
+                assert frozenset(pair) not in excluded, keys
+    assert accepted > 1000
 
 
 @pytest.mark.drill

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
         ResultsConfig,
         RowsConfig,
     )
-    from tfglm.config.networks import LayersConfig, NetworkConfig, OptimizerConfig, TrainingConfig
+    from tfglm.config.networks import LayersConfig, NetworkConfig, TrainingConfig
+    from tfglm.config.optimizers import OptimizerConfig
     from tfglm.config.root import Config, folder_of_results, load, sections_of, settings_to_score
     from tfglm.config.settings import add_settings
     from tfglm.config.solvers import OnlineConfig, SolverConfig
@@ -121,7 +122,8 @@ FILES = {
     ),
     "messages": ("in_file",),
     "models": ("DesignConfig", "ModelConfig", "PathConfig", "PredictionConfig", "ResultsConfig", "RowsConfig"),
-    "networks": ("LayersConfig", "NetworkConfig", "OptimizerConfig", "TrainingConfig"),
+    "networks": ("LayersConfig", "NetworkConfig", "TrainingConfig"),
+    "optimizers": ("OptimizerConfig",),
     "root": ("Config", "folder_of_results", "load", "sections_of", "settings_to_score"),
     "settings": ("add_settings",),
     "solvers": ("OnlineConfig", "SolverConfig"),

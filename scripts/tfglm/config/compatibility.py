@@ -5,7 +5,7 @@ pairs go together, and a test tries each of them.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -126,9 +126,6 @@ class Conflict:
     one: str
     other: str
     reason: str
-
-    def is_in(self, model: Any) -> bool:
-        return bool(PROPERTIES[self.one](model) and PROPERTIES[self.other](model))
 
 
 SMOOTH = "smooth terms (`s()`, `te()`)"
@@ -435,25 +432,29 @@ CONFLICTS = (
 )
 
 
-def check(model: Any) -> None:
+def check(
+    model: Any,
+    conflicts: Sequence[Conflict] = CONFLICTS,
+    properties: Mapping[str, Callable[[Any], Any]] = PROPERTIES,
+) -> None:
     """Raise ValueError for the first pair of properties of a model that no fit can have."""
-    for conflict in CONFLICTS:
-        if conflict.is_in(model):
+    for conflict in conflicts:
+        if properties[conflict.one](model) and properties[conflict.other](model):
             key = estimated_shape(model) if conflict.key == SHAPE_KEY else conflict.key
             raise ValueError(f"{key}: {reason_for(conflict, model)}")
 
 
 def reason_for(conflict: Conflict, model: Any) -> str:
-    return conflict.reason.format(model=model, link=link_of(model), default=LINKS[model.family][0])
+    return conflict.reason.format(model=model, default=LINKS[model.family][0])
 
 
-def table() -> str:
-    """The Markdown table of CONFLICTS, with the reasons for an example of a model."""
-    example = SimpleNamespace(family="gamma", link="inverse", std_errors="HC3", online_solver="sgd")
-    of_classes = SimpleNamespace(**vars(example) | {"family": "multinomial"})
-    reasons = [reason_for(each, of_classes if each.other == CLASSES else example) for each in CONFLICTS]
+def table(conflicts: Sequence[Conflict] = CONFLICTS, **of_example: Any) -> str:
+    """The Markdown table of conflicts, with the reasons for an example of a model."""
+    values = {"family": "gamma", "link": "inverse", "std_errors": "HC3", "online_solver": "sgd"} | of_example
+    example, of_classes = (SimpleNamespace(**values | more) for more in ({}, {"family": "multinomial"}))
+    reasons = [reason_for(each, of_classes if each.other == CLASSES else example) for each in conflicts]
     lines = [
         f"| {each.one} | {each.other} | {reason.partition(';')[0]} |"
-        for each, reason in zip(CONFLICTS, reasons, strict=True)
+        for each, reason in zip(conflicts, reasons, strict=True)
     ]
     return "\n".join(["| These | exclude | since, for example |", "|---|---|---|", *lines])
