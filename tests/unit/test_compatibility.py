@@ -23,11 +23,11 @@ EXAMPLES = {
     "`penalty_factors`": {"penalty_factors": {"x": 0.5}},
     "`firth`": {"firth": True},
     "`absorb`": {"absorb": ["plane"]},
-    "smooth terms (`s()`, `te()`)": {"terms": "s(x, k=6) + g"},
+    "a `formula` with smooth terms (`s()`, `te()`)": {"terms": "s(x, k=6) + g"},
     "`gamma` with `weights`": {"family": "gamma", "weights": "day"},
     "`tweedie` or `inverse_gaussian`": {"family": "inverse_gaussian"},
     "`collapse`": {"collapse": True},
-    "an online solver": {"solver": "adagrad"},
+    "an online `solver`": {"solver": "adagrad"},
     "`sgd`, `adagrad` or `adam`": {"solver": "adam"},
     "an online solver without `finish: newton`": {"solver": "adagrad"},
     "`multinomial`": {"family": "multinomial"},
@@ -127,7 +127,7 @@ def test_each_property_has_an_example_and_is_in_the_table():
 @pytest.mark.parametrize("conflict", CONFLICTS, ids=lambda conflict: f"{conflict.one} with {conflict.other}")
 def test_a_pair_of_the_table_is_refused(conflict):
     """Some properties are refused alone, without a family or a penalty that they need."""
-    start = f": {conflict.reason.partition('{')[0]}"
+    start = f"Value error, {conflict.key}: {conflict.reason.partition('{')[0]}"
     models = [together(conflict.one, conflict.other, **more) for more in ({}, {"family": "binomial"}, {"l2": 0.1})]
     said = [refusal(keys) for keys in models if keys]
     assert all(said)

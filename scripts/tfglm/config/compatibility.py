@@ -20,15 +20,7 @@ from tfglm.config.families import (
 )
 from tfglm.config.std_errors import BY_LEVERAGE, SERIAL, UNCONDITIONAL
 
-SHAPE_KEY = "theta or power"
-"""Stands for the key of the shape that a model estimates."""
-
 NO_THRESHOLD = "a model of several classes predicts the class with the largest probability"
-
-NO_LIKELIHOOD = (
-    "likelihood ratios take rows for independent and the variance of the family for true, which `{model.std_errors}` does not; "
-    "remove the key, or use `classical` or `quasi`"
-)
 
 
 def link_of(model: Any) -> str:
@@ -62,12 +54,12 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`penalty_factors`": value_of("penalty_factors"),
     "`firth`": value_of("firth"),
     "`absorb`": value_of("absorb"),
-    "smooth terms (`s()`, `te()`)": lambda m: has_smooths(m.formula),
+    "a `formula` with smooth terms (`s()`, `te()`)": lambda m: has_smooths(m.formula),
     "no smooth terms": lambda m: not has_smooths(m.formula),
     "`gamma` with `weights`": lambda m: m.family == "gamma" and m.weights,
     "`tweedie` or `inverse_gaussian`": lambda m: m.family in ("tweedie", "inverse_gaussian"),
     "`collapse`": value_of("collapse"),
-    "an online solver": online,
+    "an online `solver`": online,
     "`sgd`, `adagrad` or `adam`": lambda m: online(m) not in (None, "ftrl"),
     "an online solver without `finish: newton`": lambda m: not getattr(m, "is_exact", True),
     "`multinomial`": lambda m: m.family == "multinomial",
@@ -120,7 +112,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two properties that exclude each other, by their names; the `key` that a message names, and why, with what to do."""
+    """Two properties that exclude each other, by their names; the key at fault, and why, with what to do."""
 
     key: str
     one: str
@@ -128,308 +120,160 @@ class Conflict:
     reason: str
 
 
-SMOOTH = "smooth terms (`s()`, `te()`)"
-PENALTY, ABSORB, ONLINE = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online solver"
+SMOOTH = "a `formula` with smooth terms (`s()`, `te()`)"
+PENALTY, ABSORB, ONLINE = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online `solver`"
 CLASSES, MULTINOMIAL = "`multinomial` or `ordinal`", "`multinomial`"
 FIRTH, SHAPE, RATIOS, PROFILE = "`firth`", "an estimated `theta` or `power`", "`tests: likelihood_ratio`", "`profile`"
 INEXACT, NOT_CLASSICAL = "an online solver without `finish: newton`", "`std_errors` other than `classical`"
 
-CONFLICTS = (
-    # The family and its link.
-    Conflict("link", "`link`", MULTINOMIAL, "family multinomial has none to choose; remove the key"),
-    Conflict(
-        SHAPE_KEY,
-        SHAPE,
-        PENALTY,
-        "it is estimated by maximum likelihood, which no penalised fit has; give a number",
-    ),
-    Conflict(
-        "path.select",
-        "`tweedie`",
-        "`path.select: aic`",
-        "family tweedie with a given power has no likelihood, and so no AIC; use `held_out` or `cross_validation`",
-    ),
-    Conflict(
-        "std_errors",
-        "a family whose errors estimate the dispersion",
-        "`std_errors: quasi`",
-        "with family {model.family} `classical` estimates the dispersion already; use that",
-    ),
-    Conflict(
-        "reference_class",
-        "`reference_class`",
-        "a family other than `multinomial`",
-        "family {model.family} has no classes to compare; `reference` chooses the reference level of a term",
-    ),
-    Conflict(
-        "class_order",
-        "`class_order`",
-        "a family other than `ordinal`",
-        "only family ordinal has an order of classes, not {model.family}; remove the key",
-    ),
-    # Penalties.
-    Conflict(
-        "std_errors",
-        PENALTY,
-        NOT_CLASSICAL,
-        "a penalised fit (l1, l2, path) has no standard errors; remove the key",
-    ),
-    *(
-        Conflict(key, f"`{key}`", "no penalty", "the fit has no penalty (l1, l2, path); add one, or remove the key")
-        for key in ("unpenalised", "penalty_factors")
-    ),
-    Conflict(
-        "firth",
-        FIRTH,
-        "a family other than `binomial` and `poisson`",
-        "only families binomial and poisson have this penalty, not {model.family}; remove it",
-    ),
-    Conflict(
-        "firth",
-        FIRTH,
-        "a link that is not the default",
-        "only link `{default}` has this penalty, not `{model.link}`; remove one",
-    ),
-    Conflict("firth", FIRTH, PENALTY, "it is a penalty of its own; remove it, or `l1`, `l2` and `path`"),
-    Conflict(
-        "std_errors",
-        FIRTH,
-        NOT_CLASSICAL,
-        "the errors of Firth's penalised likelihood come from the information matrix; remove the key, or `firth`",
-    ),
-    Conflict("path", "`path`", "`l1` or `l2`", "it takes the place of `l1` and `l2`; remove these"),
-    # Likelihood ratios.
-    *(
-        Conflict(key, name, other, reason)
-        for key, name in (("tests", RATIOS), ("profile", PROFILE))
-        for other, reason in (
-            (PENALTY, "a penalised fit (l1, l2, path) has no tests and no intervals; remove the key"),
-            (ABSORB, "where factors are absorbed there are Wald tests and intervals alone; remove the key"),
-            ("`std_errors` other than `classical` and `quasi`", NO_LIKELIHOOD),
-        )
-    ),
-    # Absorbed factors.
-    *(
-        Conflict(
-            "absorb",
-            ABSORB,
-            name,
-            "a penalised fit (l1, l2, path, firth) absorbs nothing; write the factors into the formula",
-        )
-        for name in (PENALTY, FIRTH)
-    ),
-    Conflict(
-        "absorb",
-        ABSORB,
-        "`std_errors` by leverage or date",
-        "there are no standard errors `{model.std_errors}` where factors are absorbed; use `HC1` or `cluster`",
-    ),
-    Conflict(
-        "absorb",
-        ABSORB,
-        "`gaussian` or `inverse_gaussian` with link `log`",
-        "with link log the likelihood of this family may have several maxima, so it absorbs no factors; use family gamma with "
-        "link log, or write the factors into the formula",
-    ),
-    Conflict(
-        "absorb",
-        ABSORB,
-        CLASSES,
-        "a regression of classes absorbs no factors; write them into the formula, or compare two classes at a time with family "
-        "binomial",
-    ),
-    # Smooth terms.
-    *(
-        Conflict("formula", SMOOTH, name, reason)
-        for name, reason in (
-            (
-                PENALTY,
-                "smooth terms have a penalty of their own; remove `l1`, `l2` and `path`, or write ns() for s() and te()",
-            ),
-            (FIRTH, "smooth terms have a penalty of their own; remove `firth`, or write ns() for s() and te()"),
-            (
-                ABSORB,
-                "smooth terms cannot be beside absorbed factors; write these into the formula, or ns() for s() and te()",
-            ),
-            (ONLINE, "only solver `newton` has smooth terms, not `{model.online_solver}`"),
-            (CLASSES, "family {model.family} has no smooth terms; write ns() for s() and te()"),
-            (
-                "`tweedie` or `inverse_gaussian`",
-                "smooth terms are not for this family; use gamma, or ns() for s() and te()",
-            ),
-            ("`gamma` with `weights`", "smooth terms cannot be beside `weights` in this family; use `frequency`"),
-        )
-    ),
-    Conflict(
-        "std_errors",
-        SMOOTH,
-        "`std_errors: quasi`, or by date",
-        "smooth terms have no errors by date or of a quasi-likelihood; use `classical`, `unconditional`, `robust` or "
-        "`cluster(column)`, or write ns() for s() and te()",
-    ),
-    Conflict(
-        "std_errors",
-        "`std_errors: unconditional`",
-        "no smooth terms",
-        "errors `unconditional` are for smooth terms and random effects, and the formula has none; remove the key",
-    ),
-    *(
-        Conflict(key, name, SMOOTH, "smooth terms have Wald tests and intervals alone; remove the key")
-        for key, name in (("tests", RATIOS), ("profile", PROFILE))
-    ),
-    # Solvers.
-    Conflict(
-        "l1",
-        "`l1`",
-        "`sgd`, `adagrad` or `adam`",
-        "solver `{model.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`",
-    ),
-    Conflict(
-        "solver",
-        ONLINE,
-        "link `inverse` or `1/mu^2`",
-        "steps of `{model.online_solver}` can leave the range of link `{model.link}`, where the linear predictor has to be above "
-        "0; use `newton`, or link: log",
-    ),
-    Conflict(
-        SHAPE_KEY,
-        SHAPE,
-        ONLINE,
-        "only `newton` estimates it; give a number, or remove solver `{model.online_solver}`",
-    ),
-    Conflict(
-        "collapse",
-        "`collapse`",
-        ONLINE,
-        "solver `{model.online_solver}` learns from the rows one after the other; use `newton`, or remove the key",
-    ),
-    *(
-        Conflict(
-            key,
-            f"`{key}`",
-            ONLINE,
-            "solver `{model.online_solver}` penalises all terms alike; use `newton`, or remove the key",
-        )
-        for key in ("unpenalised", "penalty_factors")
-    ),
-    Conflict("firth", FIRTH, ONLINE, "only `newton` has this penalty, not `{model.online_solver}`"),
-    Conflict("path", "`path`", ONLINE, "only `newton` follows a path, not `{model.online_solver}`"),
-    Conflict("absorb", ABSORB, ONLINE, "solver `{model.online_solver}` absorbs nothing; use `newton`"),
-    # Results of a fit.
-    *(
-        Conflict(key, f"`{key}`", PENALTY, "a penalised fit (l1, l2, path) has no tests; remove the key")
-        for key in ("hypotheses", "pairwise")
-    ),
-    *(
-        Conflict(
-            key,
-            f"`{key}`",
-            INEXACT,
-            "solver `{model.online_solver}` has no standard errors; add `finish: newton`",
-        )
-        for key in ("hypotheses", "pairwise")
-    ),
-    *(
-        Conflict(key, name, INEXACT, "solver `{model.online_solver}` ends before the maximum; add `finish: newton`")
-        for key, name in (("tests", RATIOS), ("profile", PROFILE))
-    ),
-    Conflict(
-        "leverage",
-        "`leverage`",
-        "a lasso (`l1`, `path`)",
-        "the fitted values of a lasso are no smooth function of the responses; remove the key",
-    ),
-    Conflict(
-        "leverage",
-        "`leverage`",
-        INEXACT,
-        "solver `{model.online_solver}` ends without an information matrix, which leverages need; add `finish: newton`, "
-        "or remove the key",
-    ),
-    *(
-        Conflict(key, name, ABSORB, "there are none where factors are absorbed; remove the key")
-        for key, name in (
-            ("marginal_effects", "`marginal_effects: true`"),
-            ("adjusted_means", "`adjusted_means`"),
-            ("margins_at", "`margins_at`"),
-        )
-    ),
-    Conflict("absorb", "`leverage`", ABSORB, "there are no leverages where factors are absorbed; remove `leverage`"),
-    Conflict("absorb", "`export`", ABSORB, "a model with absorbed factors cannot be exported yet; remove `export`"),
-    Conflict(
-        "adjusted_means",
-        "`adjusted_means: balanced`",
-        "`marginal_effects: false`",
-        "`marginal_effects: false` writes none; remove one of the two keys",
-    ),
-    Conflict(
-        "margins_at",
-        "`margins_at`",
-        "`adjusted_means: balanced`",
-        "scenarios are averaged over the `observed` rows; remove one of the two keys",
-    ),
-    Conflict(
-        "random_effects",
-        "`random_effects: integrated`",
-        "`adjusted_means: balanced`",
-        "means of a balanced grid have random effects at 0; remove one of the two keys",
-    ),
-    Conflict(
-        "random_effects",
-        "`random_effects: integrated`",
-        "`std_errors` other than `unconditional`",
-        "integrated averages depend on the estimated variances, whose errors they count; write `std_errors: unconditional`",
-    ),
-    Conflict(
-        "margins_at",
-        "`margins_at`",
-        "`marginal_effects: false`",
-        "`marginal_effects: false` writes none; remove one of the two keys",
-    ),
-    Conflict(
-        "margins_contrasts",
-        "`margins_contrasts`",
-        "no `margins_at`",
-        "there are no scenarios to combine; name some under `margins_at`",
-    ),
-    Conflict(
-        "adjust",
-        "`adjust`",
-        "no `contrasts` and no `hypotheses`",
-        "there are no `contrasts` or `hypotheses` to adjust; remove the key (`pairwise` has `p_holm` in any case)",
-    ),
-    Conflict(
-        "pairwise_at", "`pairwise_at`", "no `pairwise`", "there is no factor to compare; name some under `pairwise`"
-    ),
-    # Responses of several classes.
-    Conflict("offset", "`offset`", MULTINOMIAL, "family multinomial has none; remove the key"),
-    Conflict(
-        "std_errors",
-        "`std_errors: quasi`, `HC2` or `HC3`",
-        CLASSES,
-        "family {model.family} has no `{model.std_errors}`, as a row has a variance for each class; use `HC0`, `HC1`, or "
-        "`cluster(column)`",
-    ),
-    Conflict(
-        "solver",
-        ONLINE,
-        CLASSES,
-        "`{model.online_solver}` learns one linear predictor without thresholds; use `newton`",
-    ),
-    Conflict("tests", RATIOS, MULTINOMIAL, "a multinomial regression has Wald tests alone; remove the key"),
-    Conflict(
-        "adjusted_means",
-        "`adjusted_means: balanced`",
-        CLASSES,
-        "a regression of classes averages over the `observed` rows only; remove the key",
-    ),
-    *(
-        Conflict(key, f"`{key}`", CLASSES, "a regression of classes has none; remove the key")
-        for key in ("leverage", "export")
-    ),
-    Conflict("profile", PROFILE, MULTINOMIAL, "a multinomial regression has none; remove the key"),
-    Conflict("threshold", "`threshold`", CLASSES, f"{NO_THRESHOLD}; remove the key"),
-)
+WALD_ALONE = {
+    PENALTY: "a penalised fit (l1, l2, path) has no tests and no intervals; remove the key",
+    ABSORB: "where factors are absorbed there are Wald tests and intervals alone; remove the key",
+    "`std_errors` other than `classical` and `quasi`": "likelihood ratios take rows for independent and the variance of "
+    "the family for true, which `{model.std_errors}` does not; remove the key, or use `classical` or `quasi`",
+    SMOOTH: "smooth terms have Wald tests and intervals alone; remove the key",
+    INEXACT: "solver `{model.online_solver}` ends before the maximum; add `finish: newton`",
+}
+
+OF_TERMS = {
+    "no penalty": "the fit has no penalty (l1, l2, path); add one, or remove the key",
+    ONLINE: "solver `{model.online_solver}` penalises all terms alike; use `newton`, or remove the key",
+}
+
+WITH_TESTS = {
+    PENALTY: "a penalised fit (l1, l2, path) has no tests; remove the key",
+    INEXACT: "solver `{model.online_solver}` has no standard errors; add `finish: newton`",
+}
+
+NO_AVERAGES = "there are none where factors are absorbed; remove the key"
+
+REASONS: dict[str, dict[str, str]] = {
+    "`link`": {MULTINOMIAL: "family multinomial has none to choose; remove the key"},
+    SHAPE: {
+        PENALTY: "it is estimated by maximum likelihood, which no penalised fit has; give a number",
+        ONLINE: "only `newton` estimates it; give a number, or remove solver `{model.online_solver}`",
+    },
+    "`path.select: aic`": {
+        "`tweedie`": "family tweedie with a given power has no likelihood, and so no AIC; use `held_out` or "
+        "`cross_validation`",
+    },
+    "`std_errors: quasi`": {
+        "a family whose errors estimate the dispersion": "with family {model.family} `classical` estimates the dispersion "
+        "already; use that",
+    },
+    "`reference_class`": {
+        "a family other than `multinomial`": "family {model.family} has no classes to compare; `reference` chooses the "
+        "reference level of a term",
+    },
+    "`class_order`": {
+        "a family other than `ordinal`": "only family ordinal has an order of classes, not {model.family}; remove the key"
+    },
+    NOT_CLASSICAL: {
+        PENALTY: "a penalised fit (l1, l2, path) has no standard errors; remove the key",
+        FIRTH: "the errors of Firth's penalised likelihood come from the information matrix; remove the key, or `firth`",
+    },
+    "`unpenalised`": OF_TERMS,
+    "`penalty_factors`": OF_TERMS,
+    FIRTH: {
+        "a family other than `binomial` and `poisson`": "only families binomial and poisson have this penalty, not "
+        "{model.family}; remove it",
+        "a link that is not the default": "only link `{default}` has this penalty, not `{model.link}`; remove one",
+        PENALTY: "it is a penalty of its own; remove it, or `l1`, `l2` and `path`",
+        ONLINE: "only `newton` has this penalty, not `{model.online_solver}`",
+    },
+    "`path`": {
+        "`l1` or `l2`": "it takes the place of `l1` and `l2`; remove these",
+        ONLINE: "only `newton` follows a path, not `{model.online_solver}`",
+    },
+    RATIOS: WALD_ALONE | {MULTINOMIAL: "a multinomial regression has Wald tests alone; remove the key"},
+    PROFILE: WALD_ALONE | {MULTINOMIAL: "a multinomial regression has none; remove the key"},
+    ABSORB: {
+        PENALTY: "a penalised fit (l1, l2, path, firth) absorbs nothing; write the factors into the formula",
+        FIRTH: "a penalised fit (l1, l2, path, firth) absorbs nothing; write the factors into the formula",
+        "`std_errors` by leverage or date": "there are no standard errors `{model.std_errors}` where factors are absorbed; "
+        "use `HC1` or `cluster`",
+        "`gaussian` or `inverse_gaussian` with link `log`": "with link log the likelihood of this family may have several "
+        "maxima, so it absorbs no factors; use family gamma with link log, or write the factors into the formula",
+        CLASSES: "a regression of classes absorbs no factors; write them into the formula, or compare two classes at a "
+        "time with family binomial",
+        ONLINE: "solver `{model.online_solver}` absorbs nothing; use `newton`",
+        "`leverage`": "there are no leverages where factors are absorbed; remove `leverage`",
+        "`export`": "a model with absorbed factors cannot be exported yet; remove `export`",
+    },
+    SMOOTH: {
+        PENALTY: "smooth terms have a penalty of their own; remove `l1`, `l2` and `path`, or write ns() for s() and te()",
+        FIRTH: "smooth terms have a penalty of their own; remove `firth`, or write ns() for s() and te()",
+        ABSORB: "smooth terms cannot be beside absorbed factors; write these into the formula, or ns() for s() and te()",
+        ONLINE: "only solver `newton` has smooth terms, not `{model.online_solver}`",
+        CLASSES: "family {model.family} has no smooth terms; write ns() for s() and te()",
+        "`tweedie` or `inverse_gaussian`": "smooth terms are not for this family; use gamma, or ns() for s() and te()",
+        "`gamma` with `weights`": "smooth terms cannot be beside `weights` in this family; use `frequency`",
+    },
+    "`std_errors: quasi`, or by date": {
+        SMOOTH: "smooth terms have no errors by date or of a quasi-likelihood; use `classical`, `unconditional`, `robust` "
+        "or `cluster(column)`, or write ns() for s() and te()",
+    },
+    "`std_errors: unconditional`": {
+        "no smooth terms": "errors `unconditional` are for smooth terms and random effects, and the formula has none; "
+        "remove the key",
+    },
+    "`l1`": {
+        "`sgd`, `adagrad` or `adam`": "solver `{model.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`"
+    },
+    ONLINE: {
+        "link `inverse` or `1/mu^2`": "steps of `{model.online_solver}` can leave the range of link `{model.link}`, where "
+        "the linear predictor has to be above 0; use `newton`, or link: log",
+        CLASSES: "`{model.online_solver}` learns one linear predictor without thresholds; use `newton`",
+    },
+    "`collapse`": {
+        ONLINE: "solver `{model.online_solver}` learns from the rows one after the other; use `newton`, or remove the key"
+    },
+    "`hypotheses`": WITH_TESTS,
+    "`pairwise`": WITH_TESTS,
+    "`leverage`": {
+        "a lasso (`l1`, `path`)": "the fitted values of a lasso are no smooth function of the responses; remove the key",
+        INEXACT: "solver `{model.online_solver}` ends without an information matrix, which leverages need; add `finish: "
+        "newton`, or remove the key",
+        CLASSES: "a regression of classes has none; remove the key",
+    },
+    "`marginal_effects: true`": {ABSORB: NO_AVERAGES},
+    "`adjusted_means`": {ABSORB: NO_AVERAGES},
+    "`margins_at`": {
+        ABSORB: NO_AVERAGES,
+        "`adjusted_means: balanced`": "scenarios are averaged over the `observed` rows; remove one of the two keys",
+        "`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys",
+    },
+    "`adjusted_means: balanced`": {
+        "`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys",
+        CLASSES: "a regression of classes averages over the `observed` rows only; remove the key",
+    },
+    "`margins_contrasts`": {"no `margins_at`": "there are no scenarios to combine; name some under `margins_at`"},
+    "`adjust`": {
+        "no `contrasts` and no `hypotheses`": "there are no `contrasts` or `hypotheses` to adjust; remove the key "
+        "(`pairwise` has `p_holm` in any case)",
+    },
+    "`pairwise_at`": {"no `pairwise`": "there is no factor to compare; name some under `pairwise`"},
+    "`offset`": {MULTINOMIAL: "family multinomial has none; remove the key"},
+    "`std_errors: quasi`, `HC2` or `HC3`": {
+        CLASSES: "family {model.family} has no `{model.std_errors}`, as a row has a variance for each class; use `HC0`, "
+        "`HC1`, or `cluster(column)`",
+    },
+    "`export`": {CLASSES: "a regression of classes has none; remove the key"},
+    "`threshold`": {CLASSES: f"{NO_THRESHOLD}; remove the key"},
+}
+"""Property -> what it excludes -> why, with what to do. The first name of the property is the key at fault."""
+
+
+def listed(reasons: Mapping[str, Mapping[str, str]]) -> tuple[Conflict, ...]:
+    """The conflicts of a table such as REASONS."""
+    return tuple(
+        Conflict(re.findall(r"`([\w.]+)", one)[0], one, other, reason)
+        for one, others in reasons.items()
+        for other, reason in others.items()
+    )
+
+
+CONFLICTS = listed(REASONS)
 
 
 def check(
@@ -440,7 +284,7 @@ def check(
     """Raise ValueError for the first pair of properties of a model that no fit can have."""
     for conflict in conflicts:
         if properties[conflict.one](model) and properties[conflict.other](model):
-            key = estimated_shape(model) if conflict.key == SHAPE_KEY else conflict.key
+            key = (estimated_shape(model) if conflict.one == SHAPE else None) or conflict.key
             raise ValueError(f"{key}: {reason_for(conflict, model)}")
 
 

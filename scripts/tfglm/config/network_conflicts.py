@@ -1,11 +1,10 @@
 """Which keys of a network exclude each other: a table as that of `compatibility` for models."""
 
-import re
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from tfglm.config.compatibility import NO_THRESHOLD, Conflict
+from tfglm.config.compatibility import NO_THRESHOLD, listed
 
 
 def given(key: str) -> Callable[[Any], Any]:
@@ -118,9 +117,7 @@ REASONS = {
         "`workers: 1`": "with `file` each worker reads a part of the rows, and there is one; remove the key",
         "`backup_workers`": "with `file` a backup worker would have to read the rows of a slow one; remove `backup_workers`",
     },
-    "`steps_per_epoch`": {
-        ASYNCHRONOUS: f"{INDEPENDENT}, and an epoch is each row once; add `synchronous: true`",
-    },
+    "`steps_per_epoch`": {ASYNCHRONOUS: f"{INDEPENDENT}, and an epoch is each row once; add `synchronous: true`"},
     # The optimizer.
     "`optimizer.clipnorm`": {
         "`optimizer.clipvalue`": ONE_CLIP,
@@ -160,15 +157,11 @@ REASONS = {
         "the key",
     },
     "`offset_from`": {
-        "`multinomial`": "a regression has one linear predictor, and `multinomial` one for each class; remove the key",
+        "`multinomial`": "a regression has one linear predictor, and `multinomial` one for each class; remove the key"
     },
     "`threshold`": {"`multinomial`": f"{NO_THRESHOLD}; remove the key"},
     **{f"`{key}`": {WITHOUT_CLASSES: NO_CLASSES} for key in ("class_weights", "label_smoothing")},
 }
 """Property -> what it excludes -> why, with what to do. The first name in the property is the key at fault."""
 
-CONFLICTS = tuple(
-    Conflict(re.findall(r"`([\w.]+)", one)[0], one, other, reason)
-    for one, reasons in REASONS.items()
-    for other, reason in reasons.items()
-)
+CONFLICTS = listed(REASONS)
