@@ -54,7 +54,7 @@ CASES = {
         f"late ~ {TERMS}",
         "binomial",
         {},
-        {"solver": "adam", "finish": "newton", "online": ONLINE},
+        {"solver": ["adam", "newton"], "online": ONLINE},
     ),
     "binomial ftrl lasso": (f"late ~ {TERMS}", "binomial", {"l1": 0.001}, {"solver": "ftrl", "online": ONLINE}),
     "poisson classical": (f"changes ~ {TERMS}", "poisson", {"offset": "log(seats)"}, {}),

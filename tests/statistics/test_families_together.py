@@ -100,7 +100,7 @@ def test_an_online_solver_goes_first_and_newton_ends_where_it_would_alone(kind, 
     _, learnt = fit_kind(kind, files, solver=solver)
     assert learnt.summary["gap"]["log_likelihood"] >= 0
     assert learnt.summary["deviance"] < learnt.summary["null_deviance"]
-    _, finished = fit_kind(kind, files, solver=SolverConfig(solver="adam", finish="newton", online=ONLINE))
+    _, finished = fit_kind(kind, files, solver=SolverConfig(solver=["adam", "newton"], online=ONLINE))
     errors = table_of(design, exact)["std_error"]
     off = table_of(design, exact)["estimate"] - table_of(design, finished)["estimate"]
     assert finished.summary["converged"] and np.nanmax(np.abs(off) / errors) < 1e-8

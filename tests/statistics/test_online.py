@@ -280,7 +280,7 @@ def test_it_comes_close_and_says_how_close(large, exact, synchronous):
 
 @pytest.mark.slow
 def test_an_exact_solver_goes_on_from_there(large, exact):
-    assert SolverConfig(solver="sgd", finish="newton").is_exact
+    assert SolverConfig(solver=["sgd", "newton"]).is_exact
     design, fitted = fit(large, SolverConfig(solver=["sgd", "newton"], online={"epochs": 1}))
     assert fitted.summary["exact"] and fitted.summary["converged"]
     ours, theirs = table_of(design, fitted), table_of(*exact)

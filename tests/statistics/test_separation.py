@@ -268,7 +268,7 @@ def test_a_number_that_separates_some_rows_is_infinite(tmp_path):
 
 
 def test_an_online_solver_alone_names_the_terms(frame, tmp_path):
-    solver = SolverConfig.model_validate({"solver": "adagrad", "finish": "newton", "online": {"epochs": 3}})
+    solver = SolverConfig.model_validate({"solver": ["adagrad", "newton"], "online": {"epochs": 3}})
     file = ingest_frame(frame, tmp_path)
     design, fitted, _ = fit_files([file], FORMULA, "binomial", solver=solver)
     assert flagged(table_of(design, fitted)) == {("both", ""): "separated"} and fitted.summary["online"]["epochs"] >= 1

@@ -29,7 +29,7 @@ EXAMPLES = {
     "`collapse`": {"collapse": True},
     "an online `solver`": {"solver": "adagrad"},
     "`sgd`, `adagrad` or `adam`": {"solver": "adam"},
-    "an online solver without `finish: newton`": {"solver": "adagrad"},
+    "an online `solver` without `newton`": {"solver": "adagrad"},
     "`multinomial`": {"family": "multinomial"},
     "`multinomial` or `ordinal`": {"family": "ordinal", "class_order": ["a", "b", "c"]},
     "a family other than `ordinal`": {"family": "poisson"},

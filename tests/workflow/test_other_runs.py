@@ -35,7 +35,7 @@ def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(fin
     assert re.search(r"step (\d+), epoch 1, batch \1: loss 0\.\d+, [\d,]+ rows a second", log)
     assert list((finished / "logs" / "online" / "models" / "online" / "events").iterdir())
     text = without_links(finished / page)
-    assert "stopped after 3 epochs (1,524 steps) of ftrl" in text and "finish: newton" in text
+    assert "stopped after 3 epochs (1,524 steps) of ftrl" in text and "solver: [ftrl, newton]" in text
     assert not (finished / "results" / "online" / "resume" / "online").exists()
     # A config of its own: it has read the shards of the other, and left the other's results as they are.
     assert "into shards" not in printed and results(finished) == expected and planned(finished) == {}

@@ -61,7 +61,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`collapse`": value_of("collapse"),
     "an online `solver`": online,
     "`sgd`, `adagrad` or `adam`": lambda m: online(m) not in (None, "ftrl"),
-    "an online solver without `finish: newton`": lambda m: not getattr(m, "is_exact", True),
+    "an online `solver` without `newton`": lambda m: not getattr(m, "is_exact", True),
     "`multinomial`": lambda m: m.family == "multinomial",
     "`multinomial` or `ordinal`": lambda m: m.family in ("multinomial", "ordinal"),
     "a family other than `ordinal`": lambda m: m.family != "ordinal",
@@ -124,7 +124,7 @@ SMOOTH = "a `formula` with smooth terms (`s()`, `te()`)"
 PENALTY, ABSORB, ONLINE = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online `solver`"
 CLASSES, MULTINOMIAL = "`multinomial` or `ordinal`", "`multinomial`"
 FIRTH, SHAPE, RATIOS, PROFILE = "`firth`", "an estimated `theta` or `power`", "`tests: likelihood_ratio`", "`profile`"
-INEXACT, NOT_CLASSICAL = "an online solver without `finish: newton`", "`std_errors` other than `classical`"
+INEXACT, NOT_CLASSICAL = "an online `solver` without `newton`", "`std_errors` other than `classical`"
 
 WALD_ALONE = {
     PENALTY: "a penalised fit (l1, l2, path) has no tests and no intervals; remove the key",
@@ -132,7 +132,7 @@ WALD_ALONE = {
     "`std_errors` other than `classical` and `quasi`": "likelihood ratios take rows for independent and the variance of "
     "the family for true, which `{model.std_errors}` does not; remove the key, or use `classical` or `quasi`",
     SMOOTH: "smooth terms have Wald tests and intervals alone; remove the key",
-    INEXACT: "solver `{model.online_solver}` ends before the maximum; add `finish: newton`",
+    INEXACT: "solver `{model.online_solver}` ends before the maximum; use `solver: [{model.online_solver}, newton]`",
 }
 
 OF_TERMS = {
@@ -142,7 +142,7 @@ OF_TERMS = {
 
 WITH_TESTS = {
     PENALTY: "a penalised fit (l1, l2, path) has no tests; remove the key",
-    INEXACT: "solver `{model.online_solver}` has no standard errors; add `finish: newton`",
+    INEXACT: "solver `{model.online_solver}` has no standard errors; use `solver: [{model.online_solver}, newton]`",
 }
 
 NO_AVERAGES = "there are none where factors are absorbed; remove the key"
@@ -232,8 +232,8 @@ REASONS: dict[str, dict[str, str]] = {
     "`pairwise`": WITH_TESTS,
     "`leverage`": {
         "a lasso (`l1`, `path`)": "the fitted values of a lasso are no smooth function of the responses; remove the key",
-        INEXACT: "solver `{model.online_solver}` ends without an information matrix, which leverages need; add `finish: "
-        "newton`, or remove the key",
+        INEXACT: "solver `{model.online_solver}` ends without an information matrix, which leverages need; use "
+        "`solver: [{model.online_solver}, newton]`, or remove the key",
         CLASSES: "a regression of classes has none; remove the key",
     },
     "`marginal_effects: true`": {ABSORB: NO_AVERAGES},

@@ -74,9 +74,6 @@ class SolverConfig(Section):
         description="`newton` is exact. `sgd`, `adagrad`, `adam` and `ftrl` learn online and come close; `[adagrad, "
         "newton]` continues to the exact fit.",
     )
-    finish: Literal["newton"] | None = Field(
-        default=None, description="`newton` after an online solver: the same as `solver: [<solver>, newton]`."
-    )
     max_iterations: Integer = Field(
         default=50, ge=1, le=10_000, description="Newton iterations after which the fit stops, converged or not."
     )
@@ -96,7 +93,7 @@ class SolverConfig(Section):
     @property
     def is_exact(self) -> bool:
         """Whether the last solver is."""
-        return self.solver[-1] == "newton" or self.finish == "newton"
+        return self.solver[-1] == "newton"
 
     @model_validator(mode="after")
     def _one_after_the_other(self) -> "SolverConfig":

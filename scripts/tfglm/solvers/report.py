@@ -73,7 +73,7 @@ def summary(solution: Solution, fitted: Fitted, shape: Shape | None = None) -> d
         "formula": design.formula,
         "family": design.family,
         "link": objective.family.link_name,
-        "solver": ", ".join([*settings.solver, *([settings.finish] if settings.finish else [])]),
+        "solver": ", ".join(settings.solver),
         "exact": settings.is_exact,
         "converged": solution.converged,
         "perfect_fit": solution.is_perfect,
@@ -404,11 +404,11 @@ def on_distance(design: Design, solver: str, gap: dict) -> str:
         return (
             f"{solver} has stopped far from the maximum of the {what}: {below}, so the coefficients are off by roughly "
             f"{gap['standard_errors']:.1g} standard errors in root mean square, a rough estimate that far from it. Run more "
-            f"epochs, or {remedy} add `finish: newton`"
+            f"epochs, or {remedy} use `solver: [{solver}, newton]`"
         )
     return (
         f"{solver} has stopped near the maximum of the {what}: {below}, so the coefficients are off by about "
-        f"{gap['standard_errors']:.1g} standard errors in root mean square. Add `finish: newton` {remedy}"
+        f"{gap['standard_errors']:.1g} standard errors in root mean square. Use `solver: [{solver}, newton]` {remedy}"
     )
 
 
