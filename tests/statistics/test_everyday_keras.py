@@ -1,10 +1,13 @@
 """Options of Keras' optimizers, learning rates, losses, metrics and callbacks, against Keras itself or their formulas."""
 
+import contextlib
 import functools
+import inspect
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import keras
 import numpy as np
@@ -32,6 +35,8 @@ from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.shared_weights import SharedWeights
 from tfglm.networks.training import Training, averaged
 from trainings import rows_of, training_of
+
+OPTIMIZERS = get_args(OptimizerConfig.model_fields["name"].annotation)
 
 OPTIONS = {
     "clipnorm": {"name": "sgd", "clipnorm": 0.5},
@@ -211,6 +216,24 @@ def test_learning_rates_are_those_of_keras(name):
     mine = learning_rate(OptimizerConfig.model_validate({"learning_rate": raw}), 100)
     for step in (0, 1, 9, 10, 11, 20, 21, 49, 50, 51, 99, 100, 150):
         assert float(mine(step)) == pytest.approx(float(expected()(step)), rel=1e-5), step
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_has_the_options_of_keras(name):
+    """Each is tried with a value that it may have; Keras' signature says which there are."""
+    values = {"amsgrad": True, "centered": True, "nesterov": True, "use_ema": True, "learning_rate_power": -0.5}
+    keys = OptimizerConfig.model_fields.keys() - {"name", "learning_rate", "lazy"}
+    accepted = set()
+    for key in keys:
+        with contextlib.suppress(ValidationError):
+            OptimizerConfig.model_validate({"name": name, key: values.get(key, 0.5)})
+            accepted.add(key)
+    of_keras = inspect.signature(type(keras.optimizers.get(name))).parameters.keys()
+    assert accepted == of_keras & keys
+    assert of_keras - keys <= {
+        *("kwargs", "name", "learning_rate", "ema_overwrite_frequency", "gradient_accumulation_steps"),
+        *("loss_scale_factor", "l2_shrinkage_regularization_strength"),
+    }
 
 
 @pytest.mark.parametrize(

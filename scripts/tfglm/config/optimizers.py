@@ -31,7 +31,7 @@ class Choice(Section):
         choice = getattr(self, first)
         options = {key: field.json_schema_extra["choices"] for key, field in fields.items() if field.json_schema_extra}
         known = [key for key in fields if key != first and choice in options.get(key, [choice])]
-        for key, choices in options.items():
+        for key, choices in sorted(options.items()):
             if choice not in choices and getattr(self, key) is not None:
                 raise ValueError(f"{first} `{choice}` has no `{key}`; it has {', '.join(known)}")
             if choices.get(choice) and getattr(self, key) is None:
