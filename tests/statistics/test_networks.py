@@ -389,7 +389,7 @@ def test_random_layers_draw_the_same_for_a_row_whatever_part_of_a_batch_has_it(n
 
     def drawn(rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
         layer.seed_generator.state.assign(state)
-        with drawing.for_rows(places, 9):
+        with drawing.draw_by_row(places, 9):
             return layer(rows, training=True)
 
     specs = [tf.TensorSpec((None, width)), tf.TensorSpec((None,), tf.int32)]

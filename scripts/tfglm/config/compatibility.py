@@ -247,6 +247,11 @@ REASONS: dict[str, dict[str, str]] = {
         "`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys",
         CLASSES: "a regression of classes averages over the `observed` rows only; remove the key",
     },
+    "`random_effects: integrated`": {
+        "`adjusted_means: balanced`": "means of a balanced grid have random effects at 0; remove one of the two keys",
+        "`std_errors` other than `unconditional`": "integrated averages depend on the estimated variances, whose errors they "
+        "count; write `std_errors: unconditional`",
+    },
     "`margins_contrasts`": {"no `margins_at`": "there are no scenarios to combine; name some under `margins_at`"},
     "`adjust`": {
         "no `contrasts` and no `hypotheses`": "there are no `contrasts` or `hypotheses` to adjust; remove the key "

@@ -19,7 +19,7 @@ BY_SHAPE = ("normal", "uniform", "truncated_normal", "randint")
 """Functions of Keras that draw a tensor of a given shape."""
 
 
-class Rows(threading.local):
+class PartOfBatch(threading.local):
     """The rows of the device that is being traced: their `places` [rows] in a batch of `size` rows; None for a whole batch.
     TensorFlow traces each device in a thread of its own."""
 
@@ -27,29 +27,29 @@ class Rows(threading.local):
     size = 0
 
 
-ROWS = Rows()
+PART = PartOfBatch()
 
 
 @contextmanager
-def for_rows(places: tf.Tensor, size: int) -> Iterator[None]:
+def draw_by_row(places: tf.Tensor, size: int) -> Iterator[None]:
     """Have layers draw for rows at these `places` [rows] of a batch of `size` rows."""
-    ROWS.places, ROWS.size = places, size
+    PART.places, PART.size = places, size
     try:
         yield
     finally:
-        ROWS.places = None
+        PART.places = None
 
 
 def has_rows(first: Any) -> bool:
     """Whether the `first` dimension of a tensor is that of the rows of a part of a batch."""
-    return ROWS.places is not None and (not isinstance(first, int) or first == ROWS.places.shape[0])
+    return PART.places is not None and (not isinstance(first, int) or first == PART.places.shape[0])
 
 
 def drawn(draw: Callable[..., tf.Tensor], shape: Any, *arguments: Any, **options: Any) -> tf.Tensor:
     """Return a tensor of this shape that Keras' function draws, by row if it has rows."""
     if not len(shape) or not has_rows(shape[0]):
         return draw(shape, *arguments, **options)
-    return tf.gather(draw((ROWS.size, *shape[1:]), *arguments, **options), ROWS.places)
+    return tf.gather(draw((PART.size, *shape[1:]), *arguments, **options), PART.places)
 
 
 def dropped(
@@ -58,8 +58,8 @@ def dropped(
     """Return `inputs` without the units that Keras' function drops, by row if it has rows."""
     if not has_rows(inputs.shape[0]):
         return drop(inputs, rate, noise_shape, seed)
-    ones = tf.ones((ROWS.size, *keras.ops.shape(inputs)[1:]), inputs.dtype)
-    return inputs * tf.gather(drop(ones, rate, noise_shape, seed), ROWS.places)
+    ones = tf.ones((PART.size, *keras.ops.shape(inputs)[1:]), inputs.dtype)
+    return inputs * tf.gather(drop(ones, rate, noise_shape, seed), PART.places)
 
 
 _keras = keras.src.backend.random

@@ -222,7 +222,7 @@ class Training:
         """Entered while layers draw random numbers for a part of a batch."""
         if batch.place.shape[0] == self._settings.batch_size:
             return nullcontext()
-        return drawing.for_rows(batch.place, self._settings.batch_size)
+        return drawing.draw_by_row(batch.place, self._settings.batch_size)
 
     def _remarks_on(self, state: Sequence[str]) -> list[str]:
         """What fit.json says of a network with such a `state` of its own."""

@@ -88,7 +88,7 @@ class Estimates:
     def joint_distribution(self, rows: scipy.sparse.csr_array, weights: scipy.sparse.csr_array) -> JointReference:
         """Return that of the Wald statistic by cluster of such combinations, which for one of them is its t squared."""
         if rows.shape[0] == 1:
-            return JointReference.of_single(self.distribution(rows, weights))
+            return JointReference.from_single(self.distribution(rows, weights))
         return joint_reference(self.fitted, rows, self.fewest)
 
 

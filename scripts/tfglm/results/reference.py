@@ -328,7 +328,7 @@ class JointReference:
     note: str = ""
 
     @classmethod
-    def of_single(cls, reference: Reference) -> "JointReference":
+    def from_single(cls, reference: Reference) -> "JointReference":
         """That of a single combination, whose statistic is the square of its t."""
         df, note = float(reference.usable[0]), str(reference.notes()[0])
         wild = reference.bootstraps(np.ones(1)).get(0)
