@@ -30,7 +30,7 @@ TAKEN = Snapshot(
 def given(snapshot_of_run: Snapshot, folder: Path, module: str = "None") -> Snapshot | None:
     """The snapshot as Snakemake hands it to a job."""
     saved = snapshot_of_run.save(folder, "None")
-    return snapshot.of_run(ConfigSettings(configfiles=[saved]).overwrite_config, module)
+    return snapshot.load(ConfigSettings(configfiles=[saved]).overwrite_config, module)
 
 
 def test_a_job_has_the_config_of_the_run_and_not_that_of_another_module(tmp_path):

@@ -100,7 +100,7 @@ FILES = SCORED = FETCHED = {}
 TO_SCORE = None
 try:
     # What the run that submitted this job has read; None in the main process.
-    SNAPSHOT = snapshot.of_run(workflow.config_settings.overwrite_config, MODULE)
+    SNAPSHOT = snapshot.load(workflow.config_settings.overwrite_config, MODULE)
     if SNAPSHOT:
         config = SNAPSHOT.config
     # The files of the config. Those that the command names have absolute paths.

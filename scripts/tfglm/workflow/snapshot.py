@@ -68,7 +68,7 @@ def text_of(config: Mapping[str, Any]) -> str:
     return yaml.dump(config, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
-def of_run(config: Mapping[str, Any], module: str) -> Snapshot | None:
+def load(config: Mapping[str, Any], module: str) -> Snapshot | None:
     """The snapshot in the config of a job; None if there is none. Raises UserError if the program is another one now."""
     given = config.get(KEY, {}).get(module)
     if given is None:
