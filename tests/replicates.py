@@ -24,13 +24,13 @@ class Drawn(Workload):
 
     def answering(self, response: np.ndarray) -> "Drawn":
         """The same rows with other responses."""
-        other = self._changed(self.excluded, self.share, self.left_out)
+        other = self._changed()
         other.response = response
         return other
 
-    def _changed(self, excluded, share, left_out) -> "Drawn":
-        other = Drawn(self.design, self.files, self.split, excluded, self.unseen, share, left_out=left_out)
-        other._passes, other.response = self._passes, self.response
+    def _changed(self, **changes) -> "Drawn":
+        other = super()._changed(**changes)
+        other.response = self.response
         return other
 
     def _classes(self, numbers: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from inspect import signature as signature_of
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -72,35 +72,35 @@ class Workload:
         self._numbers_of_codes: dict[str, dict[int, np.ndarray]] = {}
         self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
 
-    def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
+    def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> Self:
         """Return the same shards with other groups excluded."""
         return self._changed(excluded=excluded)
 
-    def without_estimates(self, unknown: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
+    def without_estimates(self, unknown: Mapping[tuple[str, ...], frozenset[int]]) -> Self:
         """Return the same rows without the rows of these groups."""
         return self._changed(unknown=unknown)
 
-    def along(self, left_out: np.ndarray) -> "Workload":
+    def along(self, left_out: np.ndarray) -> Self:
         """Return the same rows without those that move by more than 1 along these directions [directions, p]."""
         return self._changed(left_out=np.vstack([self.left_out, left_out]))
 
-    def with_design(self, design: Design) -> "Workload":
+    def with_design(self, design: Design) -> Self:
         """Return the same rows for a design that differs only in its family, or in the origin of responses and offsets."""
         return self._changed(design=design)
 
-    def as_in(self, other: "Workload") -> "Workload":
+    def as_in(self, other: "Workload") -> Self:
         """The rows that another workload of the same coefficients goes through, with the family and the origin of its design."""
         mine, theirs = self.design, other.design
         design = replace(mine, theta=theirs.theta, power=theirs.power, origin=theirs.origin, offset=theirs.offset)
         return self._changed(design=design, excluded=other.excluded, left_out=other.left_out, unknown=other.unknown)
 
-    def sampled(self, share: float) -> "Workload":
+    def sampled(self, share: float) -> Self:
         """The first rows of each file, which are a fair sample of it."""
         return self._changed(share=share)
 
-    def _changed(self, **changes: Any) -> "Workload":
+    def _changed(self, **changes: Any) -> Self:
         settings = {name: getattr(self, name) for name in signature_of(Workload).parameters}
-        other = Workload(**settings | changes)
+        other = type(self)(**settings | changes)
         if other.design is self.design:
             other._passes = self._passes  # passes are made once for both
         return other
