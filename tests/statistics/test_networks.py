@@ -373,7 +373,8 @@ def test_embeddings_have_the_dimensions_that_are_asked_for(file):
 
 LAYERS = {
     "dropout": keras.layers.Dropout(0.25, seed=3),
-    "of channels": keras.layers.Dropout(0.25, noise_shape=(None, 1), seed=3),
+    "of channels": keras.layers.Dropout(0.25, noise_shape=(None, 1, 1), seed=3),
+    "spatial": keras.layers.SpatialDropout1D(0.25, seed=3),
     "noise": keras.layers.GaussianNoise(0.5, seed=3),
     "gaussian dropout": keras.layers.GaussianDropout(0.25, seed=3),
     "alpha dropout": keras.layers.AlphaDropout(0.25, seed=3),
@@ -384,7 +385,7 @@ LAYERS = {
 @pytest.mark.parametrize("width", [3, 6])
 def test_random_layers_draw_the_same_for_a_row_whatever_part_of_a_batch_has_it(name, width):
     layer = LAYERS[name]
-    inputs = tf.constant(np.random.default_rng(2).normal(size=(9, width)), tf.float32)
+    inputs = tf.constant(np.random.default_rng(2).normal(size=(9, width, 2)), tf.float32)
     state = layer.seed_generator.state.numpy()
 
     def drawn(rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
@@ -392,7 +393,7 @@ def test_random_layers_draw_the_same_for_a_row_whatever_part_of_a_batch_has_it(n
         with drawing.draw_by_row(places, 9):
             return layer(rows, training=True)
 
-    specs = [tf.TensorSpec((None, width)), tf.TensorSpec((None,), tf.int32)]
+    specs = [tf.TensorSpec((None, width, 2)), tf.TensorSpec((None,), tf.int32)]
     of_any_number = tf.function(drawn, input_signature=specs, autograph=False)
     whole = layer(inputs, training=True).numpy()
     for part in (slice(0, 9), slice(0, 6), slice(6, 9), slice(3, 4)):

@@ -47,6 +47,7 @@ def has_rows(first: Any) -> bool:
 
 def drawn(draw: Callable[..., tf.Tensor], shape: Any, *arguments: Any, **options: Any) -> tf.Tensor:
     """Return a tensor of this shape that Keras' function draws, by row if it has rows."""
+    shape = tf.unstack(shape) if tf.is_tensor(shape) else shape
     if not len(shape) or not has_rows(shape[0]):
         return draw(shape, *arguments, **options)
     return tf.gather(draw((PART.size, *shape[1:]), *arguments, **options), PART.places)
@@ -59,6 +60,8 @@ def dropped(
     if not has_rows(inputs.shape[0]):
         return drop(inputs, rate, noise_shape, seed)
     ones = tf.ones((PART.size, *keras.ops.shape(inputs)[1:]), inputs.dtype)
+    if noise_shape is not None and has_rows(noise_shape[0]):
+        noise_shape = (None, *noise_shape[1:])
     return inputs * tf.gather(drop(ones, rate, noise_shape, seed), PART.places)
 
 
