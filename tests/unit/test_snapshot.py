@@ -1,6 +1,7 @@
 """The config of a run, as its jobs on other nodes get it."""
 
 import datetime
+import os
 import re
 from collections import OrderedDict
 from dataclasses import replace
@@ -14,7 +15,11 @@ from tfglm.errors import UserError
 from tfglm.workflow import snapshot
 from tfglm.workflow.snapshot import Snapshot
 
-CONFIG = OrderedDict(data={"from": datetime.date(2024, 2, 29), "labels": {1: "Mon", "2": "ja"}}, late=["ä: #", 1e-300])
+CONFIG = OrderedDict(
+    data={"from": datetime.date(2024, 2, 29), "labels": {1: "Mon", "2": "ja"}},
+    late=["ä: #", 1e-300],
+    marks=["\x85", "\u2028", "\ufeff", "\x00", "\ud800", "😀"],
+)
 LAYOUT = Layout.model_validate({"columns": {"day": {"type": "date", "labels": {1: "Mon"}}}, "header": ["day"]})
 TAKEN = Snapshot(
     text=snapshot.text_of(CONFIG),
@@ -44,6 +49,11 @@ def test_a_snapshot_is_named_by_its_content_and_for_the_user_alone(tmp_path):
     first, again, other = (each.save(folder, "None") for each in (TAKEN, TAKEN, replace(TAKEN, strategy="auto")))
     assert first == again != other
     assert first.stat().st_mode & 0o777 == 0o600
+    # A job of an earlier run that has opened the file reads all of it: the new one has another inode.
+    with first.open("rb") as of_job:
+        TAKEN.save(folder, "None")
+        assert not os.path.sameopenfile(of_job.fileno(), first.open("rb").fileno())
+    assert sorted(folder.iterdir()) == sorted([first, other])
 
 
 def test_another_program_and_another_content_of_a_file_are_refused(tmp_path):

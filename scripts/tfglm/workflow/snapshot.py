@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +51,10 @@ class Snapshot:
         content = json.dumps({KEY: {module: json.loads(_ADAPTER.dump_json(self))}})
         path = folder / f"run_{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(content, encoding="utf-8")
-        return path
+        # Renamed into place: jobs of an earlier run with this content may be reading it.
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as stream:
+            stream.write(content)
+        return Path(stream.name).replace(path)
 
     def check(self, path: str, digest: str) -> None:
         """Raise UserError if a file has another content than at the start of the run."""
@@ -65,7 +67,7 @@ _ADAPTER = TypeAdapter(Snapshot)
 
 def text_of(config: Mapping[str, Any]) -> str:
     """The sections of a config as YAML, which keeps dates and numbers as keys."""
-    return yaml.dump(config, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return yaml.dump(config, Dumper=_Dumper, sort_keys=False)
 
 
 def load(config: Mapping[str, Any], module: str) -> Snapshot | None:
