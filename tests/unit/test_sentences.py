@@ -265,6 +265,24 @@ def test_each_class_is_told_against_the_reference_class():
     ]
 
 
+def test_the_test_of_a_coefficient_decides_what_differs_where_its_average_effect_is_less_sure():
+    # Near a pole of the link 1/mu^2 the averages of levels EV, DL have wide intervals, though t is -14 and 12.
+    others = [("carrier", "DL", "9E", 0.6, ""), ("carrier", "AA", "9E", 0.01, ""), ("hour", "", "", -0.7, "")]
+    rows = table(*CARRIERS[:2], ("carrier", "EV", "9E", -0.7, ""), *others)
+    wide, narrow = Slope(Effect(1.5, -25.0, 28.0), "9E"), Slope(Effect(-0.1, -0.15, -0.05), "9E")
+    stronger = Slope(narrow.effect.times(2.0), "9E")
+    known = {("carrier", "EV"): wide, ("carrier", "DL"): narrow, ("carrier", "AA"): stronger, ("hour", ""): wide}
+    facts = {"slopes": known, "ratio": None, "only_averages": True, "deviation": 10.0}
+    assert told(rows, **facts) == [
+        "late is on average 0.10 lower (0.050 to 0.15) with carrier DL than with 9E.",
+        "late is higher with carrier EV than with 9E, but how much on average is not clear.",
+        "late is higher for each hour more of hour, but how much on average is not clear.",
+    ]
+    # Beside an interaction a coefficient has the test of another hypothesis.
+    (sentence, *_) = told(pd.concat([rows, table(("carrier:hour", "EV", "9E", 0.1, ""))]), **facts)
+    assert "with carrier AA than with 9E" in sentence
+
+
 def test_adjusted_means_have_a_column_for_each_class():
     rows = [
         ("late", "C(month)", "1", 100, 0.25, 0.2, 0.3, ""),

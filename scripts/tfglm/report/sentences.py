@@ -61,6 +61,11 @@ class Effect:
     def times(self, step: float) -> "Effect":
         return Effect(self.estimate * step, self.lower * step, self.upper * step)
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.lower * self.upper > 0
+
 
 @dataclass(frozen=True)
 class Slope:
@@ -131,7 +136,8 @@ def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
         for name in averaged:
             if name not in on_average:
                 periodic = (name, "") in model.slopes and is_periodic(plain(name), terms)
-                told.append(TermSentences(name, [], PERIODIC) if periodic else averages(name, model))
+                tested = dict(effects(rows)) if by_itself else {}
+                told.append(TermSentences(name, [], PERIODIC) if periodic else averages(name, model, tested))
         on_average.update(averaged)
     return told
 
@@ -193,7 +199,7 @@ def factor_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
     if not tested:
         return TermSentences(term, [], "none of its levels has a test")
     reference = model.words.level(term, str(rows["reference"].iloc[0]))
-    clear = [(level, effect) for level, effect in tested if effect.lower * effect.upper > 0]
+    clear = [(level, effect) for level, effect in tested if effect.is_clear]
     if not clear:
         of_what = f" in the odds of {model.response}" if model.event else ""
         return TermSentences(
@@ -288,7 +294,7 @@ def around(effect: Effect, unit: str, words: tuple[str, str]) -> str:
     def directed(value: float) -> str:
         return f"{two_digits(abs(value))}{unit} {words[0] if value >= 0 else words[1]}"
 
-    if effect.lower * effect.upper > 0:
+    if effect.is_clear:
         low, high = sorted((abs(effect.lower), abs(effect.upper)))
         return f"{directed(effect.estimate)} ({two_digits(low)} to {two_digits(high)}{unit})"
     return f"{directed(effect.estimate)} (anything from {directed(effect.lower)} to {directed(effect.upper)})"
@@ -325,13 +331,19 @@ def beside(key: tuple[str, str], model: ModelFacts) -> str:
     return f", on average {around(effect, unit, ('more', 'less'))}"
 
 
-def averages(name: str, model: ModelFacts) -> TermSentences:
-    """Sentences on a factor or a number by its average marginal effects."""
+def averages(name: str, model: ModelFacts, tested: Mapping[str, Effect]) -> TermSentences:
+    """Sentences on a factor or a number by its average marginal effects. If its coefficients have tests of the same hypotheses,
+    they are `tested`, by level: these decide what differs. Near a pole of the link an average effect is less sure."""
     of_levels = {level: slope for (term, level), slope in model.slopes.items() if term == name}
+    decisive = {level: tested.get(level, slope.effect) for level, slope in of_levels.items()}
+    clear = [(level, effect) for level, effect in decisive.items() if effect.is_clear]
     factor, unit = scale_of(model)
     subject = f"The probability of {model.event or model.response}" if model.is_probability else model.response
 
-    def sentence(effect: Effect, of_what: str) -> str:
+    def sentence(level: str, effect: Effect, of_what: str) -> str:
+        if decisive[level].is_clear and not effect.is_clear:
+            direction = "higher" if effect.estimate > 0 else "lower"
+            return f"{subject} is {direction} {of_what}, but how much on average is not clear."
         if model.logarithm:
             return f"{compared(effect, model)} {of_what}, on average."
         return f"{subject} is on average {around(effect.times(factor), unit, ('higher', 'lower'))} {of_what}."
@@ -343,10 +355,9 @@ def averages(name: str, model: ModelFacts) -> TermSentences:
         if plain(name) in model.words.zero_one and (model.ratio or model.only_averages):
             # The mean is no straight line in the number, so its slope is not the difference between 1 and 0.
             of_what = f"for each unit more of {model.words.term(name)} (an average slope)"
-        return TermSentences(name, [sentence(effect.times(step), of_what)])
+        return TermSentences(name, [sentence("", effect.times(step), of_what)])
     reference = model.words.level(name, next(iter(of_levels.values())).reference)
     column = model.words.column(plain(name))
-    clear = [(level, slope.effect) for level, slope in of_levels.items() if slope.effect.lower * slope.effect.upper > 0]
     if not clear:
         of_what = f" in the probability of {model.event}" if model.event else ""
         beginning = none_of(column, name, list(of_levels), model)
@@ -355,7 +366,9 @@ def averages(name: str, model: ModelFacts) -> TermSentences:
     return TermSentences(
         name,
         [
-            sentence(effect, f"with {column} {model.words.level(name, level)} than with {reference}")
-            for level, effect in strongest(clear)
+            sentence(
+                level, of_levels[level].effect, f"with {column} {model.words.level(name, level)} than with {reference}"
+            )
+            for level, _ in strongest(clear)
         ],
     )
