@@ -86,6 +86,23 @@ def test_a_number_is_shown_for_as_much_more_as_can_be_seen_and_a_spline_has_no_c
     assert [row.estimate for row in items if isinstance(row, PictureRow) and "dest:distance" in row.tip] == [0.4, 0.4]
 
 
+def test_a_function_of_a_number_is_shown_for_no_more_than_it_reaches_over():
+    # The largest less the smallest value for pct from 0 to 100: log(101), 100², 10; sqrt(x) of a uniform x is 3.46 deviations.
+    words = Words({}, {}, spans={"pct": 100.0})
+    terms = {"log(pct + 1)": 1, "I(pct^2)": 10000, "sqrt(pct)": 10, "scale(pct)": 1, "log(pct)": 1}
+    rows = [{"term": term, "estimate": 1e-6, "std_error": 1e-7, "reference": "", "level": ""} for term in terms]
+    for row, (term, most) in zip(rows, terms.items(), strict=True):
+        items, _ = rows_and_scale(table([{"level": "A", "reference": "A"}, {"level": "B"}, row]), None, words)
+        more = "+10 %" if term == "log(pct)" else f"+{most:,}"
+        assert [item.label for item in items if isinstance(item, PictureRow)][
+            -1
+        ] == f"{term.replace('log(pct)', 'pct')}, {more}"
+    # Slopes in levels of a factor are of so much more of a number, whether it has a term of its own or not.
+    slopes = [{"term": "g:log(pct + 1)", "level": level, "reference": "", "estimate": 1e-6} for level in "AB"]
+    items, _ = rows_and_scale(table([{"level": "A", "reference": "A"}, {"level": "B"}, *slopes]), None, words)
+    assert Heading("g:log(pct + 1)", "for +1", more=", for +1") in items
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", [24, 320])
 def test_every_level_has_its_name_many_by_size(levels, tmp_path):

@@ -11,7 +11,7 @@ import pandas as pd
 
 from tfglm.design.terms import THRESHOLD
 from tfglm.errors import counted
-from tfglm.report.conditions import against, conditions
+from tfglm.report.conditions import against, conditions, is_number
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
 from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain, without_class
@@ -82,11 +82,15 @@ def rows_and_scale(
     table = table[~table["term"].str.fullmatch(INTERCEPTS) & ~table["term"].str.contains(CURVED)]
     numeric = table["level"] == ""
     levels, numbers = table[~numeric], table[numeric]
+    own = {without_class(str(term)): rows for term, rows in table.groupby("term")}
     # A term of levels has slopes if one of its factors is a number, or if they are random.
-    with_slopes = levels["term"].map(
-        lambda term: bool(SLOPES.fullmatch(term)) or not set(term.split(":")).isdisjoint(numbers["term"])
-    )
-    with_slopes = with_slopes.astype(bool)
+    sloped = [
+        term
+        for term in levels["term"].unique()
+        if SLOPES.fullmatch(term)
+        or ("bs=re" not in term and any(is_number(factor, own, words) for factor in without_class(term).split(":")))
+    ]
+    with_slopes = levels["term"].isin(sloped)
     of_levels = levels[~with_slopes]
     size = largest(of_levels if len(of_levels) else numbers)
     reaches = numbers["term"].map(lambda term: reach(term, words)).astype(float)
@@ -154,9 +158,8 @@ def units_of(extents: pd.Series, size: float, reaches: pd.Series) -> pd.Series:
 def reach(term: str, words: Words) -> float:
     """The largest value less the smallest of a number, or of a product of numbers about so much; infinite if not known."""
     slopes = SLOPES.fullmatch(term)
-    factors = slopes.groups() if slopes else without_class(term).split(":")
-    parts = [part for part in factors if words.spans.get(part)]
-    return math.prod(words.spans[part] for part in parts) if parts else math.inf
+    extents = [words.extent(factor) for factor in (slopes.groups() if slopes else without_class(term).split(":"))]
+    return math.prod(filter(None, extents)) if any(extents) else math.inf
 
 
 def finite_part(numbers: pd.DataFrame) -> pd.DataFrame:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tfglm.config.responses import LOGARITHMS
 from tfglm.design.terms import without_class
+from tfglm.errors import UserError
 
 FACTOR = re.compile(r"C\((\w+)(?:, ([\w.]+))?\)")
 """A number that a formula takes for a factor, and how it is coded if by contrasts."""
@@ -43,8 +45,8 @@ class Words:
     """The words of the layouts for columns: labels of values, by column, units, files with the coordinates of values, and
     the names of columns on pages.
 
-    `spans` has the largest value of a column of numbers less the smallest, `zero_one` the columns that are 0 or 1, and `orders`
-    the levels of columns that the config orders.
+    `spans` has the largest value of a column of numbers less the smallest, `minima` the smallest, `zero_one` the columns that
+    are 0 or 1, and `orders` the levels of columns that the config orders.
     """
 
     labels: Mapping[str, Mapping[str, str]]
@@ -52,6 +54,7 @@ class Words:
     coordinates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     spans: Mapping[str, float] = field(default_factory=dict)
+    minima: Mapping[str, float] = field(default_factory=dict)
     zero_one: frozenset[str] = frozenset()
     orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -66,11 +69,26 @@ class Words:
         )
         ranges = {name: (column["minimum"], column["maximum"]) for name, column in columns_of_data.items()}
         spans = {name: high - low for name, (low, high) in ranges.items() if low is not None and high is not None}
+        minima = {name: ranges[name][0] for name in spans}
         zero_one = [
             name for name, ends in ranges.items() if ends == (0, 1) and columns_of_data[name]["kind"] == "integer"
         ]
         orders = {name: column["order"] for name, column in columns_of_data.items() if column.get("order")}
-        return cls(labels, units, coordinates, names, spans, frozenset(zero_one), orders)
+        return cls(labels, units, coordinates, names, spans, minima, frozenset(zero_one), orders)
+
+    def extent(self, factor: str) -> float:
+        """The largest value less the smallest of a number, or of a function of one; 0 if not known."""
+        column = next((name for name in self.spans if re.search(rf"\b{name}\b", factor)), None)
+        if factor in self.spans or column is None or FACTOR.fullmatch(factor):
+            return self.spans.get(factor, 0.0)
+        from tfglm.design import formula, transforms
+
+        values = self.minima.get(column, 0.0) + np.linspace(0.0, self.spans[column], 101)
+        try:
+            (parsed,) = formula.parse_factors(factor, factor, factor)
+            return float(np.ptp(transforms.learn(parsed.calls, values, np.ones(101, int), factor)[1]))
+        except UserError:  # no row of the fit has some of these values
+            return 1.0
 
     def column(self, name: str) -> str:
         """What pages call a column."""
