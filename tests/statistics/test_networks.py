@@ -371,7 +371,19 @@ def test_embeddings_have_the_dimensions_that_are_asked_for(file):
         layers.embeddings(of_design, TrainingConfig(embedding={"carier": 5}))
 
 
+class OwnNoise(keras.layers.Layer):
+    """Noise in a layer of a user, who asks TensorFlow for the shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seed_generator = keras.random.SeedGenerator(3)
+
+    def call(self, inputs, training=False):
+        return inputs + keras.random.normal(tf.shape(inputs), seed=self.seed_generator)
+
+
 LAYERS = {
+    "own": OwnNoise(),
     "dropout": keras.layers.Dropout(0.25, seed=3),
     "of channels": keras.layers.Dropout(0.25, noise_shape=(None, 1, 1), seed=3),
     "spatial": keras.layers.SpatialDropout1D(0.25, seed=3),
