@@ -2,3 +2,8 @@
 
 May import: config, data, design, results.
 """
+
+import os
+
+# Pictures are drawn into files. matplotlib would end for a backend of this name that it does not know.
+os.environ.pop("MPLBACKEND", None)
