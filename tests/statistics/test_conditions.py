@@ -47,6 +47,7 @@ STATED = {
     "y ~ C(k, contr.sum)*x": {"C(k, contr.sum)": "at x = 0", "x": "at the mean of the levels of k"},
     "y ~ x + I(x**2) + z": {"x": "with I(x^2) unchanged", "I(x^2)": "with x unchanged"},
     "y ~ log(x) + x:z": {"log(x)": "with x:z unchanged", "x:z": "with log(x) unchanged"},
+    "y ~ scale(x, center=False) + scale(z, center=False)": {},
     "y ~ s(x, by=g) + g": {"g": "at the mean of s(x)"},
     "y ~ x + s(g, bs=re) + s(g, x, bs=re)": {},
     "y ~ poly(x, 2)*z": {"poly(x, 2)": "at z = 0", "z": "at poly(x, 2) = 0"},

@@ -88,8 +88,8 @@ def test_a_number_is_shown_for_as_much_more_as_can_be_seen_and_a_spline_has_no_c
 
 def test_a_function_of_a_number_is_shown_for_no_more_than_it_reaches_over():
     # The largest less the smallest value for pct from 0 to 100: log(101), 100², 10; sqrt(x) of a uniform x is 3.46 deviations.
-    words = Words({}, {}, spans={"pct": 100.0})
-    terms = {"log(pct + 1)": 1, "I(pct^2)": 10000, "sqrt(pct)": 10, "scale(pct)": 1, "log(pct)": 1}
+    words = Words({}, {}, spans={"center": 9e9, "pct": 100.0})
+    terms = {"log(pct + 1)": 1, "I(pct^2)": 10000, "sqrt(pct)": 10, "scale(pct, center=False)": 1, "log(pct)": 1}
     rows = [{"term": term, "estimate": 1e-6, "std_error": 1e-7, "reference": "", "level": ""} for term in terms]
     for row, (term, most) in zip(rows, terms.items(), strict=True):
         items, _ = rows_and_scale(table([{"level": "A", "reference": "A"}, {"level": "B"}, row]), None, words)

@@ -16,7 +16,7 @@ SMOOTH = re.compile(r"\b(?:s|te|cc)\(")
 @functools.cache
 def columns_in(term: str) -> list[str]:
     """The columns of a term: no functions, nor their arguments."""
-    return re.findall(r"(?<!bs=)(?<!\.)\b[^\W\d]\w*\b(?!\s*[(=.])", term)
+    return re.findall(r"(?<!bs=)(?<!\.)\b(?!(?:True|False)\b)[^\W\d]\w*\b(?!\s*[(=.])", term)
 
 
 def is_difference(rows: pd.DataFrame) -> bool:

@@ -78,14 +78,15 @@ class Words:
 
     def extent(self, factor: str) -> float:
         """The largest value less the smallest of a number, or of a function of one; 0 if not known."""
-        column = next((name for name in self.spans if re.search(rf"\b{name}\b", factor)), None)
-        if factor in self.spans or column is None or FACTOR.fullmatch(factor):
+        if factor in self.spans or factor.isidentifier() or FACTOR.fullmatch(factor):
             return self.spans.get(factor, 0.0)
         from tfglm.design import formula, transforms
 
-        values = self.minima.get(column, 0.0) + np.linspace(0.0, self.spans[column], 101)
+        (parsed,) = formula.parse_factors(factor, factor, factor)
+        if parsed.column not in self.spans:
+            return 0.0
+        values = self.minima.get(parsed.column, 0.0) + np.linspace(0.0, self.spans[parsed.column], 101)
         try:
-            (parsed,) = formula.parse_factors(factor, factor, factor)
             return float(np.ptp(transforms.learn(parsed.calls, values, np.ones(101, int), factor)[1]))
         except UserError:  # no row of the fit has some of these values
             return 1.0
