@@ -77,11 +77,14 @@ def strongest_effects(
     averaged: set[str] = set()
     if averages is not None and "ci_lower" in table:
         table, averaged = on_average(table, averages, words)
-    shown = table.assign(**{name: table[name] * rate for name in NUMBERS if name in table})
+    # Levels without a reference level have means, or intercepts, which are no effects.
+    by_term = table.groupby("term")
+    levels = {term for term, rows in by_term if term not in averaged and not is_difference(rows)}
+    shown = table[~table["term"].isin(levels)].assign(**{name: table[name] * rate for name in NUMBERS if name in table})
     if "ci_lower" not in shown or shown["ci_lower"].isna().all():
         return None
     items, scale = rows_and_scale(shown, ratio, words, averaged)
-    compared = {str(term): against(str(term), rows, words) for term, rows in table.groupby("term")}
+    compared = {str(term): against(str(term), rows, words) for term, rows in by_term}
     candidates: list[Candidate] = []
     term = more = ""
     for item in items:
