@@ -82,12 +82,11 @@ class Words:
             return self.spans.get(factor, 0.0)
         from tfglm.design import formula, transforms
 
-        (parsed,) = formula.parse_factors(factor, factor, factor)
-        if parsed.column not in self.spans:
-            return 0.0
-        values = self.minima.get(parsed.column, 0.0) + np.linspace(0.0, self.spans[parsed.column], 101)
         try:
-            return float(np.ptp(transforms.learn(parsed.calls, values, np.ones(101, int), factor)[1]))
+            (parsed,) = formula.parse_factors(factor, factor, factor)
+            span = self.spans.get(parsed.column, 0.0)
+            values = self.minima.get(parsed.column, 0.0) + np.linspace(0.0, span, 101)
+            return float(np.ptp(transforms.learn(parsed.calls, values, np.ones(101, int), factor)[1])) if span else 0.0
         except UserError:  # no row of the fit has some of these values
             return 1.0
 
