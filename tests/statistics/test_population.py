@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from pools import design_of, estimates_of, fit_files, ingest_frame, margins, table_of
+from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm import digests
 from tfglm.data.dictionary import merge
 from tfglm.design.scenarios import scenarios
@@ -77,6 +78,22 @@ def test_linear_mixed_models_have_the_degrees_of_freedom_of_lmertest(name, pools
         expected = [row[of_r] for row in theirs["means"]]
         assert means[column].tolist() == pytest.approx(expected, rel=2e-3, abs=1e-5)
         assert balanced[column].to_numpy(float)[:3] == pytest.approx(expected, rel=2e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("planes", ["aabc", "aabbc", "aabbcc", "aab"])
+def test_a_term_between_few_groups_has_the_test_of_the_means_of_groups(planes, tmp_path):
+    """With as many rows in each group, the analysis of variance of these means is exact."""
+    random = np.random.default_rng(len(planes))
+    group, rows = np.repeat(np.arange(len(planes)), 8), 8 * len(planes)
+    frame = pd.DataFrame({"plane": [f"p{number}" for number in group], "f": [planes[number] for number in group]})
+    frame["y"] = 2.0 * random.normal(size=len(planes))[group] + random.normal(size=rows)
+    design, fitted = fit_frame(frame, "y ~ f + (1 | plane)", "gaussian", tmp_path)
+    term = joint.joint_tests(estimates_of(design, fitted), (), fitted.summary["smooths"]).set_index("term").loc["f"]
+    means = frame.groupby("plane").agg({"f": "first", "y": "mean"})
+    exact = stats.f_oneway(*(of_level["y"] for _, of_level in means.groupby("f")))
+    assert term["F"] == pytest.approx(exact.statistic, rel=1e-5)
+    assert term["df_denominator"] == pytest.approx(len(planes) - len(set(planes)), rel=1e-4)
+    assert term["p_value"] == pytest.approx(exact.pvalue, rel=1e-4)
 
 
 @pytest.mark.slow

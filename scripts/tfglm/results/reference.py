@@ -311,7 +311,7 @@ def joint_degrees(design: Design, fitted: Fitted, transform: scipy.sparse.csr_ar
     vectors = np.linalg.eigh(fitted.covariance(scipy.sparse.csr_array(basis)))[1]
     df = fitted.satterthwaite(scipy.sparse.csr_array(vectors.T @ basis), otherwise)
     if df.min() <= 2:
-        return float(df[0]) if size == 1 else 2.0
+        return float(min(df.max(), 2.0))
     excess = float(np.sum(2 / (df - 2)))
     return 2 + 2 * size / excess if excess > 0 else np.inf
 
