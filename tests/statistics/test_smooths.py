@@ -652,6 +652,25 @@ def test_random_effects_of_single_rows_are_refused_beside_an_unknown_variance(tm
         fit_frame(rows, "y ~ x + s(g, bs=re)", "gaussian", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("formula", "term", "weights"),
+    [
+        ("y ~ (0 + zero | g)", r"s\(g, zero, bs=re\)", {}),
+        ("y ~ x + (0 + seen | g)", r"s\(g, seen, bs=re\)", {"weights": "weight"}),
+        ("y ~ s(x, by=seen)", r"s\(x\):seen", {"frequency": "weight"}),
+    ],
+)
+def test_terms_that_no_row_has_are_refused(formula, term, weights, tmp_path):
+    x = np.arange(60)
+    rows = pd.DataFrame(
+        {"x": x, "y": x**0.5, "g": np.where(x % 3, "a", "b"), "zero": 0.0, "seen": x % 2, "weight": 1 - x % 2}
+    )
+    with pytest.raises(
+        UserError, match=f"m.formula: `{term}`: the number that multiplies it is 0 in all training rows"
+    ):
+        fit_frame(rows, formula, "gaussian", tmp_path, **weights)
+
+
 @pytest.mark.parametrize("formula", ["late ~ s(x) + z", "late ~ s(z)"])
 def test_terms_that_separate_the_rows_are_refused(formula, tmp_path):
     random = np.random.default_rng(3)

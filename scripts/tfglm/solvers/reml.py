@@ -24,6 +24,7 @@ import scipy.linalg
 from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
 from tfglm.design.splines import SEEN_ABOVE
 from tfglm.design.terms import Smooth
+from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
 from tfglm.solvers.covariance import slope_of_determinant
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
@@ -98,7 +99,7 @@ class Penalties:
     @classmethod
     def of(cls, objective: Objective, blocks: Blocks) -> "Penalties":
         """The penalties for an information matrix. The first lambda of a term gives its coefficients as much penalty as
-        information. Coefficients that no row sees have no part in the limits."""
+        information. Coefficients that no row sees have no part in the limits. Raises UserError if no row sees a term."""
         information = blocks.diagonal(objective.design.size)
         smooths, rows, limits = [], [], []
         for smooth in objective.design.smooths:
@@ -110,6 +111,11 @@ class Penalties:
                     continue
                 smooths.append(smooth)
                 rows.append(row)
+                if not information[row > 0].any():
+                    raise UserError(
+                        f"models.{objective.design.model}.formula: `{smooth.term}`: the number that multiplies it is 0 in all "
+                        "training rows with a weight; remove the term"
+                    )
                 seen = (row > 0) & (information > SEEN_ABOVE * information[row > 0].max())
                 equal = np.log(information[seen] / row[seen])
                 limits.append(
