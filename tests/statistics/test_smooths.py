@@ -652,6 +652,33 @@ def test_random_effects_of_single_rows_are_refused_beside_an_unknown_variance(tm
         fit_frame(rows, "y ~ x + s(g, bs=re)", "gaussian", tmp_path)
 
 
+@pytest.mark.parametrize("family", ["gaussian", "gamma"])
+@pytest.mark.parametrize("within", [0.0, 1e-6])
+def test_random_effects_of_levels_with_one_response_are_refused(family, within, tmp_path):
+    """The error of x depends on the variance between levels alone, which has no finite ratio to that of a row."""
+    random, level = np.random.default_rng(12), np.repeat(np.arange(20), 10)
+    x, y = random.normal(size=(2, 20))
+    rows = pd.DataFrame({"g": [f"g{number}" for number in level], "x": x[level], "y": np.exp(x + y)[level]})
+    rows["y"] *= 1 + within * random.normal(size=200)
+    with pytest.raises(
+        UserError, match=r"`s\(g, bs=re\)` explains the response up to almost nothing.*\n.*one row of each"
+    ):
+        fit_frame(rows, "y ~ x + (1 | g)", family, tmp_path)
+
+
+def test_random_effects_of_levels_with_almost_one_response_have_the_errors_of_their_means(tmp_path):
+    random, level = np.random.default_rng(12), np.repeat(np.arange(20), 10)
+    x, y = random.normal(size=(2, 20))
+    rows = pd.DataFrame({"g": [f"g{number}" for number in level], "x": x[level]})
+    rows["y"] = (x + y)[level] + 0.003 * random.normal(size=200)
+    found = table_of(*fit_frame(rows, "y ~ x + (1 | g)", "gaussian", tmp_path)).loc[("x", "")]
+    means = rows.groupby("g").mean()
+    exact = scipy.stats.linregress(means["x"], means["y"])
+    assert found["estimate"] == pytest.approx(exact.slope, rel=1e-6)
+    assert found["std_error"] == pytest.approx(exact.stderr, rel=1e-4)
+    assert found["p_value"] == pytest.approx(exact.pvalue, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("formula", "term", "weights"),
     [

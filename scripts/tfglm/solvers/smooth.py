@@ -80,6 +80,16 @@ LARGEST_THETA = 1e7
 SHOWN = 5
 """Lambdas that a message names."""
 
+SEPARATING = (
+    "can separate rows by their response: the restricted likelihood rises without limit as its smoothing parameter falls to 0\n"
+    "  use a smaller k or fewer smooth terms, or give it sp"
+)
+PERFECT_WITHIN = (
+    "explains the response up to almost nothing, so the variance of a row is too small beside that of the random effects\n"
+    "  remove it, and keep one row of each level, as the mean of its rows"
+)
+"""Why lambdas cannot be 0, with a known dispersion and without."""
+
 SETTLED = 1e-7
 """Largest movement of log lambda and log phi in the last turn."""
 
@@ -199,11 +209,11 @@ class LambdaSearch:
                     "smooth terms"
                 )
             found = descent.found
-        if terms := self.separating(found):
+        if terms := self.unlimited(found):
+            is_known = self.start.objective.family.dispersion_known
             raise UserError(
-                f"models.{self.start.objective.design.model}.formula: {listed_in_words(terms)} can separate rows by their "
-                "response: the restricted likelihood rises without limit as its smoothing parameter falls to 0\n"
-                "  use a smaller k or fewer smooth terms, or give it sp"
+                f"models.{self.start.objective.design.model}.formula: {listed_in_words(terms)} "
+                f"{SEPARATING if is_known else PERFECT_WITHIN}"
             )
         return self.beside(found) if found.solution.converged and not found.solution.is_perfect else found
 
@@ -236,17 +246,19 @@ class LambdaSearch:
             leads_back = abs(downhill.parameters.log_lambda[number] - here[number]) <= SPACING
             if descent.value < value or not leads_back:
                 descent.run()
-                if descent.is_settled and is_lower(descent.value, value) and not self.separating(descent.found):
+                if descent.is_settled and is_lower(descent.value, value) and not self.unlimited(descent.found):
                     return self.beside(descent.found)
         return found
 
-    def separating(self, found: Fitting) -> list[str]:
-        """The terms with lambdas of 0. V is infinite there for a known dispersion, unless the term separates rows."""
-        penalties = self.penalties
+    def unlimited(self, found: Fitting) -> list[str]:
+        """The terms with lambdas of 0 that a fit cannot have. With a known dispersion V is infinite there, unless the term
+        separates rows. With an unknown one the errors of other coefficients depend on the lambda of random effects, however small
+        it is."""
+        penalties, is_known = self.penalties, self.start.objective.family.dispersion_known
         alone = np.count_nonzero(penalties.weights, axis=1) == penalties.ranks
         at_zero = alone & (found.parameters.log_lambda <= penalties.lowest) & (penalties.lowest < penalties.highest)
-        is_known = self.start.objective.family.dispersion_known
-        return list(dict.fromkeys(penalties.smooths[place].term for place in np.flatnonzero(at_zero & is_known)))
+        smooths = [penalties.smooths[place] for place in np.flatnonzero(at_zero)]
+        return list(dict.fromkeys(smooth.term for smooth in smooths if is_known or smooth.is_random))
 
     def objective(self, parameters: Parameters) -> Objective:
         """The objective at these parameters."""
