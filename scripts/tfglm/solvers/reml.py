@@ -43,8 +43,9 @@ STEP = 1e-4
 PRECISE = 1e-9
 """The step of log lambda and log phi at which a turn ends."""
 
-FARTHEST = 1e7
-"""The largest penalty, and the inverse of the smallest one, as a multiple of the information of a coefficient."""
+FARTHEST, CLOSEST = 1e7, 1e9
+"""The largest penalty, and the inverse of the smallest one, as a multiple of the information of a coefficient. The smallest of
+random effects in a linear regression is 1 / CLOSEST, because errors depend on it however small it is."""
 
 STRAIGHT = 1e-3
 """Effective degrees of freedom of the penalised coefficients of a term below which a rising lambda is taken to be infinite."""
@@ -118,8 +119,9 @@ class Penalties:
                     )
                 seen = (row > 0) & (information > SEEN_ABOVE * information[row > 0].max())
                 equal = np.log(information[seen] / row[seen])
+                nearest = CLOSEST if smooth.is_random and objective.family.quadratic else FARTHEST
                 limits.append(
-                    (equal.min() - np.log(FARTHEST), equal.mean(), equal.max() + np.log(FARTHEST))
+                    (equal.min() - np.log(nearest), equal.mean(), equal.max() + np.log(FARTHEST))
                     if smooth.sp is None
                     else (np.log(smooth.sp[number]),) * 3
                 )
