@@ -188,6 +188,11 @@ def test_lines_with_other_quotes_are_counted_and_named_or_all_refused(line):
         (["31/12/2013", "1/2/2013"], "%d/%m/%Y"),
         (["1/1/2013", "1/2/2013", "1/12/2013"], "%m/%d/%Y"),
         (["1/1/2013", "2/1/2013", "12/1/2013"], "%d/%m/%Y"),
+        (["16-01-09", "17-12-31", "18-02-19"], "%y-%m-%d"),
+        (["09.01.16 7:05", "31.12.17 8:05", "19.02.18 9:05"], "%d.%m.%y %H:%M"),
+        (["16/1/09 7:05", "17/12/31 8:05", "18/2/19 9:05"], "%y/%m/%d %H:%M"),
+        (["10000000000000000003.0", "10000000000000000006.0"], "string"),
+        (["05.00", "12.50"], "number"),
         (["20131231", "20130101", "20120229"], "%Y%m%d"),
         (["20131232", "20130101", "20120229"], "integer"),
         (["4/30/2021 12:00:00 AM"], "%m/%d/%Y %I:%M:%S %p"),
@@ -204,12 +209,22 @@ def test_types_and_formats_of_dates(texts, kind):
 
 
 @pytest.mark.slow
-def test_a_date_that_could_be_read_otherwise_is_said():
-    days = RANDOM.integers(1, 12, ROWS).tolist()
-    rows = [["day", "x", "y"], *([f"{day}/{day}/2013", "1.5", f"{RANDOM.normal():.3f}"] for day in days)]
+@pytest.mark.parametrize(
+    ("day", "remark"),
+    [
+        ("{0}/{0}/2013", "dates read as %d/%m/%Y, but they could be %m/%d/%Y as well; correct `format`"),
+        ("{0}/{0}/2013 {0}:30", "dates read as %d/%m/%Y, but they could be %m/%d/%Y as well; correct `format`"),
+        (
+            "28.{0}.{0}5",
+            "years of two digits, of which 65 is read as 2065; if that is wrong, write years with four digits",
+        ),
+    ],
+)
+def test_a_date_that_could_be_read_otherwise_is_said(day, remark):
+    days = [1 + row % (11 if "/" in day else 6) for row in range(ROWS)]
+    rows = [["day", "x", "y"], *([day.format(each), "1.5", f"{RANDOM.normal():.3f}"] for each in days)]
     Path("x.csv").write_text(as_csv(rows, ","))
     _, said, *_ = surveyed("x.csv")
-    remark = "dates read as %d/%m/%Y, but they could be %m/%d/%Y as well; correct `format`"
     assert f"day: {remark}" in said and f"# {remark}" in Path("x.csv-config/x.layout.yaml").read_text()
 
 

@@ -402,13 +402,13 @@ def test_conditions_and_random_numbers_are_those_of_the_same_csv():
 def test_cells_are_read_as_excel_shows_them():
     rows = [
         ["code", "day", "when", "size", "yes", "note"],
-        ["007", datetime(2020, 1, 2), datetime(2020, 1, 2, 20, 21, 9), 1.5, True, "a\nb"],
+        ["007", datetime(2020, 1, 2), datetime(2020, 1, 2, 20, 21, 9), 1.5, True, "a_x000A_b_x000D_"],
         [None, None, None, None, None, None],
         ["010", datetime(2020, 3, 4), datetime(2020, 3, 4), None, False, "#N/A"],
     ]
     formats = {"B2": "dd/mm/yyyy", "B4": "dd/mm/yyyy", "C2": "yyyy-mm-dd hh:mm", "C4": "yyyy-mm-dd hh:mm"}
     write_workbook("cells.xlsx", ("Cells", rows), formats=formats)
-    with opened(Path("cells.xlsx")) as stream:
+    with opened(Path("cells.xlsx").rename("cells.xls")) as stream:
         assert stream.read().decode().splitlines() == [
             "code,day,when,size,yes,note",
             "007,2020-01-02,2020-01-02 20:21:09,1.5,TRUE,a b",
@@ -727,6 +727,15 @@ def test_periods_of_stata_are_dates_as_pandas_has_them():
     assert read.equals(expected.select(pl.all().cast(pl.Date)))
     pyreadstat.write_dta(frame * 1e9, "periods.dta", variable_format={"month": "%tm"})
     assert "cannot be read as a Stata file: Invalid date" in refusal(init, "periods.dta", Path("config"), print)
+
+
+def test_floats_of_stata_are_the_decimals_that_they_stand_for():
+    numbers = [0.1, 0.2, 16777216.5, None, -1e-30]
+    dose = pd.Series(numbers, dtype="float32")
+    pd.DataFrame({"dose": dose}).to_stata("dose.dta", write_index=False)
+    with opened(Path("dose.dta")) as stream:
+        read = pl.read_csv(stream.read())
+    assert read["dose"].to_list() == [0.1, 0.2, 16777216.0, None, -1e-30]
 
 
 def test_durations_and_months_of_spss_are_hours_and_dates(monkeypatch):

@@ -189,6 +189,9 @@ def read_statistical(path: Path, kind: str, first: int = 0, rows: int = 0) -> "t
         durations = [name for name, form in formats.items() if re.match("[DM]?TIME", form)]
         if durations:
             frame = frame.with_columns(read(usecols=durations, disable_datetime_conversion=True)[0] / 3600)
+        # The shortest decimals that a float of four bytes stands for: 0.1, not 0.10000000149011612.
+        floats = [name for name, kind in about.readstat_variable_types.items() if kind == "float"] if rows else []
+        frame = frame.with_columns(pl.col(name).cast(pl.Float32) for name in floats if frame[name].dtype.is_float())
         periods = {name: form[:3] for name, form in formats.items() if form[:3] in ("%tw", *MONTHS)}
         return frame.with_columns(first_day(name, form) for name, form in periods.items()), about
     except (

@@ -9,7 +9,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -102,13 +102,11 @@ def opened(path: Path) -> Iterator[Any]:
     # It warns of styles and rules that no value depends on.
     warnings.filterwarnings("ignore", module="openpyxl")
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        for sheet in book.worksheets:
-            sheet.reset_dimensions()
-        try:
+        # From a file of any name; by its path openpyxl opens .xlsx alone.
+        with path.open("rb") as file, closing(openpyxl.load_workbook(file, read_only=True, data_only=True)) as book:
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()
             yield book
-        finally:
-            book.close()
     except DAMAGES as error:
         raise UserError(
             f"{path}: is damaged, or no Excel file that can be read: {error}\n  open it in Excel and save it again as .xlsx"
@@ -170,4 +168,6 @@ def text_of(cell: dict[str, Any], sheet: Any) -> str:
         value = value / timedelta(hours=1)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
-    return str(value).strip()
+    from openpyxl.utils.escape import unescape
+
+    return unescape(str(value)).strip()  # `_x000D_` is how Excel writes a line end

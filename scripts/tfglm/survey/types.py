@@ -1,14 +1,16 @@
 """The texts of a column: their type, the format of dates, and the marks of missing values."""
 
-import itertools
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from tfglm.config import Layout, LayoutColumn
 from tfglm.config.layouts import Numerals
-from tfglm.data.values import PLAIN, values_of
+from tfglm.data.values import PLAIN, ZERO_DECIMALS, values_of
 from tfglm.survey.written_numbers import SYMBOLS, fits, invalid, number_type
 
 CERTAIN_MARKS = [
@@ -35,7 +37,7 @@ MARKS = [*CERTAIN_MARKS, "None", "none", "-", "--", ".", " ", "  ", " ?"]
 
 DAYS = [
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"),
-    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y", "%m-%d-%y"),
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y", "%m-%d-%y", "%y-%m-%d", "%y/%m/%d", "%y.%m.%d"),
     *("%d-%b-%Y", "%d %b %Y", "%d/%b/%Y", "%b %d, %Y", "%b %d %Y", "%b-%d-%Y"),
     *("%d-%b-%y", "%d %b %y", "%b-%d-%y", "%d %B %Y", "%d-%B-%Y", "%B %d, %Y", "%B %d %Y"),
 ]
@@ -75,8 +77,8 @@ def is_code(texts: pl.Series) -> bool:
     bare = texts.str.strip_chars()
     if bare.str.contains(CODE).any():
         return True
-    if bare.str.contains("^[+-]?[0-9]+$").all():
-        return bool(bare.str.contains(rf"[0-9]{{{MOST_DIGITS + 1}}}").any())
+    if bare.str.contains(r"^[+-]?[0-9]+(\.0*)?$").all():
+        return bool(bare.str.replace(ZERO_DECIMALS, "$1").str.contains(rf"[0-9]{{{MOST_DIGITS + 1}}}").any())
     has_exponent = bare.str.contains("[0-9][eE]")
     if not has_exponent.any() or not fits(bare, LayoutColumn(type="number")):
         return False
@@ -119,26 +121,21 @@ def odd_values(counted: pl.DataFrame, numerals: Numerals) -> tuple[LayoutColumn,
 
 
 def date_type(texts: pl.Series) -> LayoutColumn | None:
-    """Return the format of dates, if the texts are dates. If day and month could be swapped, choose the format for which
-    the dates are closest together."""
+    """Return the format of dates, if the texts are dates. If day, month and year could be in another order, choose the format
+    for which the dates are closest together."""
     # With %Y, 1.2.13 would be in the year 13.
     has_century = bool(texts.str.contains("[0-9]{4}").all())
     candidates = (LayoutColumn(type="date", format=form) for form in DATES if has_century or "%y" in (form or ""))
     column = next((column for column in candidates if fits(texts, column)), None)
-    other = swapped(column) if column else None
-    if column and other and fits(texts, other) and span(texts, other) < span(texts, column):
-        return other
-    return column
+    if not column:
+        return None
+    others = (LayoutColumn(type="date", format=form) for form in reordered(column.formats))
+    return min([column, *(each for each in others if fits(texts, each))], key=partial(span, texts))
 
 
-def swapped(column: LayoutColumn) -> LayoutColumn | None:
-    """Return the format with day and month swapped; None if they are not adjacent numbers."""
-    form = "".join(column.formats[:1])
-    for first, second in itertools.permutations(("%d", "%m")):
-        for mark in "/.-":
-            if form.startswith(f"{first}{mark}{second}"):
-                return column.model_copy(update={"format": f"{second}{mark}{first}{form[5:]}"})
-    return None
+def reordered(formats: Sequence[str]) -> list[str]:
+    """The formats with the same parts as the only one of some in another order."""
+    return [form for form in DATES if form and form not in formats and [sorted(form)] == list(map(sorted, formats))]
 
 
 def span(texts: pl.Series, column: LayoutColumn) -> float:
@@ -148,13 +145,23 @@ def span(texts: pl.Series, column: LayoutColumn) -> float:
 
 
 def doubtful_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
-    """The dates, by column, whose day and month could all as well be the other way round, with what to do."""
+    """The dates, by column, whose day and month could all as well be the other way round, or that are to come as their years
+    have two digits, with what to do."""
     doubtful = {}
     for name, column in layout.columns.items():
-        other = swapped(column)
-        if other and bool((rows[name].drop_nulls().dt.day() <= 12).all()):
+        if column.type != "date" or not column.formats or name not in rows.columns:
+            continue
+        of_day, *_ = re.split("[T ]%[HI]", column.formats[0])
+        days = rows[name].drop_nulls().unique()
+        texts = days.dt.to_string(of_day)
+        # A year of two digits in another place would be a day, and the span of the dates tells which it is.
+        others = (form for form in reordered([of_day]) if form.find("y") == of_day.find("y"))
+        if other := next((form for form in others if fits(texts, LayoutColumn(type="date", format=form))), ""):
+            doubtful[name] = f"dates read as {of_day}, but they could be {other} as well; correct `format`"
+        elif "%y" in of_day and isinstance(latest := days.max(), date) and latest > date.today():
             doubtful[name] = (
-                f"dates read as {column.formats[0]}, but they could be {other.formats[0]} as well; correct `format`"
+                f"years of two digits, of which {latest:%y} is read as {latest:%Y}; if that is wrong, write years with four "
+                "digits"
             )
     return doubtful
 
