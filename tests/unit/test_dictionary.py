@@ -12,10 +12,13 @@ from pyarrow import parquet
 
 from oracles import assert_agrees, linear_regression, logistic_regression, treatment_contrasts
 from pools import fit_files, ingest_frame, table_of
-from tfglm.data import levels
+from tfglm.config import Layout, SelectionConfig
+from tfglm.data import levels, parser
 from tfglm.data.dictionary import Dictionary, account, merge
+from tfglm.data.ingest import ingest
 from tfglm.data.limits import IngestLimits
 from tfglm.data.shards import LEVELS, MISSING, IngestedFile, Manifest, Shard, StoredColumn
+from tfglm.design.checks import check_groups
 from tfglm.errors import UserError
 from tfglm.report import row_account
 
@@ -120,6 +123,37 @@ def test_missing_values_are_a_level_only_if_training_has_them(tmp_path):
     frame = pd.DataFrame({"day": [1, 1, 25], "carrier": ["AA", "DL", None]})
     file = ingest_frame(frame, tmp_path, split=SPLIT, columns=["carrier"])
     assert merge([file], {"carrier": "level"}).columns["carrier"].labels == ["AA", "DL"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "twice"),
+    [
+        (["7 8", "007 8"], "`007` in 1.csv and `7` in 0.csv"),
+        (["007 8", "8 10", "7"], "`007` in 0.csv and `7` in 2.csv"),
+        (["1e2 8", "100"], "`1e2` in 0.csv and `100` in 1.csv"),
+        (["007 8", "07"], "`07` in 1.csv and `007` in 0.csv"),
+        (["007 8", "010 8", "007 010 11"], ""),
+        (["007 8", "8 9"], ""),
+    ],
+)
+def test_codes_that_files_write_otherwise_are_no_levels(texts, twice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    layout = Layout.model_validate({"columns": {"g": "integer"}})
+    settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["g"]})
+
+    def ingested(number: int) -> IngestedFile:
+        Path(f"{number}.csv").write_text("\n".join(["g", *texts[number].split()]), encoding="utf-8")
+        ingest(Path(f"{number}.csv"), str(number), {"own": layout}, settings, Path(f"shards{number}"))
+        return IngestedFile.load(Path(f"shards{number}/manifest.json"))
+
+    files = [ingested(number) for number in range(len(texts))]
+    assert merge(files).columns["g"].twice == twice
+    if twice:
+        with pytest.raises(UserError, match="cannot tell all its values in"):
+            check_groups("m", files, ["g"])
+    # Of so many texts none is looked at.
+    monkeypatch.setattr(parser, "MOST_CODES", 1)
+    assert not merge([ingested(number) for number in range(len(texts))]).columns["g"].twice
 
 
 def test_without_a_rare_level_there_is_no_level_for_them(tmp_path):

@@ -190,17 +190,31 @@ def merge(
     for name in names:
         column = _ColumnOfFiles.of(name, files, tables)
         check_labels(name, column.counted, rare, set(names) - set(required))
-        twice = (
-            f"{file.manifest.twice[name]} in {file.manifest.source}" for file in files if name in file.manifest.twice
-        )
         merged = merge_column(column, rare.get(name, 1), name not in required)
-        columns[name] = replace(merged, twice=next(twice, ""))
+        columns[name] = replace(merged, twice=written_twice(name, files))
         if name in order:
             with problems.collected():
                 check_order(columns[name], order[name], files, required)
             columns[name] = replace(columns[name], order=order[name])
     problems.check()
     return Dictionary(columns, required, rows, [file.manifest.digest for file in files])
+
+
+def written_twice(name: str, files: Sequence[IngestedFile]) -> str:
+    """A number of a column that one file has in two writings, such as 007 and 7, or two files have in one each, and where; empty
+    if there is none."""
+    for file in files:
+        if name in file.manifest.twice:
+            return f"{file.manifest.twice[name]} in {file.manifest.source}"
+    odd = {value: (text, file) for file in files for text, value in file.manifest.odd.get(name, {}).items()}
+    for file in files if odd else ():
+        own = {value: text for text, value in file.manifest.odd.get(name, {}).items()}
+        is_known = file.column(name).coded and (own or name not in file.manifest.odd)
+        for value in sorted(odd.keys() & file.values(name).to_list()) if is_known else ():
+            (text, other), here = odd[value], own.get(value, f"{value:.15g}")
+            if here != text:
+                return f"`{text}` in {other.manifest.source} and `{here}` in {file.manifest.source}"
+    return ""
 
 
 def lacking_patterns(file: IngestedFile, required: Collection[str]) -> np.ndarray:

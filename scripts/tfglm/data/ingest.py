@@ -134,6 +134,12 @@ def ingest(
                     for name, column in reader.parser.columns.items()
                     if column.source in reader.parser.twice
                 },
+                {
+                    name: {} if is_unknown else dict(sorted(reader.parser.odd[column.source].items()))
+                    for name, column in reader.parser.columns.items()
+                    if (is_unknown := reader.parser.compiled is not None or column.source in reader.parser.unknown)
+                    or column.source in reader.parser.odd
+                },
             )
             manifest.write(partial / shards.MANIFEST)
             state = editions.confirmed(path, before, xxh128)

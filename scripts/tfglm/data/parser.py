@@ -90,6 +90,10 @@ class Parser:
     """Those of all files that this process reads."""
     twice: dict[str, set[str]] = field(default_factory=dict, init=False)
     """Numbers that are codes in different writings, such as 007 and 7, by the source of their column."""
+    odd: dict[str, dict[str, float]] = field(default_factory=dict, init=False)
+    """Numbers by how they are written, with zeros before or an exponent, by the source of their column."""
+    unknown: set[str] = field(default_factory=set, init=False)
+    """The sources of columns whose `odd` are not all there."""
 
     def blocks(self, threads: int, numbered: bool) -> Iterator[InputBlock]:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
@@ -276,6 +280,8 @@ class Parser:
     def _note_writings(self, texts: pa.Array, values: pa.Array, wrong: np.ndarray, how: LayoutColumn) -> None:
         """Note numbers that some different texts have in several writings, one of them with zeros before or an exponent."""
         # So many numbers are no levels.
+        if len(texts) >= MOST_CODES:
+            self.unknown.add(how.source)
         if how.type not in ("integer", "number") or (how.type == "number" and len(texts) >= MOST_CODES):
             return
         written = pl.Series(texts, dtype=pl.String).str.strip_chars()
@@ -287,6 +293,9 @@ class Parser:
             .filter(~pl.Series(wrong))
             .unique()
         )
+        odd = table.filter("odd")
+        if how.source not in self.unknown:
+            self.odd.setdefault(how.source, {}).update(zip(odd["text"], odd["value"], strict=True))
         same = table.group_by("value").agg(pl.col("text").sort(), pl.col("odd").any()).filter(pl.col("odd"))
         same = same.filter(pl.col("text").list.len() > 1).sort("value").head(1)
         for shown in same["text"]:

@@ -112,7 +112,8 @@ class Manifest:
     `xxh128` is the checksum of the file, as `xxh128sum` prints it. `read` is the number of its data rows, and `dropped`
     counts by reason the rows that no shard holds. `digests` has the sha256 of the files beside the manifest, by name; among
     these, CHECKSUMS has the checksums of the shards. `twice` has by column a number that occurs in two
-    writings, such as 007 and 7.
+    writings, such as 007 and 7, and `odd` all numbers that are written with zeros before or an exponent, by their
+    texts; none if these were not looked at.
     """
 
     file: str
@@ -126,6 +127,7 @@ class Manifest:
     dropped: dict[str, int]
     digests: Mapping[str, str] = field(default_factory=dict)
     twice: Mapping[str, str] = field(default_factory=dict)
+    odd: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:

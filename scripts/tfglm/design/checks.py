@@ -11,7 +11,7 @@ import polars as pl
 
 from tfglm.config import DesignConfig
 from tfglm.config.std_errors import BY_LEVERAGE
-from tfglm.data.dictionary import Column, Dictionary, counted_levels, written
+from tfglm.data.dictionary import Column, Dictionary, counted_levels, written, written_twice
 from tfglm.data.kinds import EXACT_BELOW
 from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.data.shards import IngestedFile
@@ -258,6 +258,7 @@ def check_leverages(design: Design, dictionary: Dictionary, files: Sequence[Inge
 def check_groups(where: str, files: Sequence[IngestedFile], by: Sequence[str]) -> None:
     """Raise UserError, which names the model's section `where`, for a column with too many values to group rows by."""
     for name in by:
+        twice = written_twice(name, files)
         for file in files:
             if not file.column(name).coded:
                 raise UserError(
@@ -267,7 +268,7 @@ def check_groups(where: str, files: Sequence[IngestedFile], by: Sequence[str]) -
                 )
             is_number = file.column(name).kind == "number"
             largest = np.abs(file.values(name).to_numpy()).max(initial=0) if is_number else 0
-            if name in file.manifest.twice or largest >= EXACT_BELOW:
+            if twice or largest >= EXACT_BELOW:
                 raise UserError(
                     f"{where}.by: `{name}` is read as numbers, which cannot tell all its values in {file.manifest.source} apart; "
                     "give it `type: string` in the layout"
