@@ -15,21 +15,8 @@ from tfglm.survey.written_numbers import SYMBOLS, fits, invalid, number_type
 
 CERTAIN_MARKS = [
     *("", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "<NA>", "NULL", "null", "#N/A", "?"),
-    *(
-        "\\N",
-        "(null)",
-        "(NULL)",
-        "<null>",
-        "[NULL]",
-        "#NA",
-        "#N/D",
-        "#NV",
-        "#N/A N/A",
-        "-NaN",
-        "-nan",
-        "1.#QNAN",
-        "-1.#IND",
-    ),
+    *("\\N", "(null)", "(NULL)", "<null>", "[NULL]", "#NA", "#N/D", "#NV", "#N/A N/A"),
+    *("-NaN", "-nan", "1.#QNAN", "-1.#IND"),
     *("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
 ]
 MARKS = [*CERTAIN_MARKS, "None", "none", "-", "--", ".", " ", "  ", " ?"]
