@@ -139,7 +139,7 @@ OTHERWISE = {
     "LN(x) < 0": "fin(TRY(LN(x))) < 0",
     "LOG10(x / y) > 0 AND x < 1": "fin(TRY(LOG10(fin(x / y)))) > 0 AND x < 1",
     "LOG2(x)": "fin(TRY(LOG2(x)))",
-    "LOG(x, y)": "fin(TRY(LOG(y, x)))",
+    "LN(x) / LN(y)": "fin(fin(TRY(LN(x))) / fin(TRY(LN(y))))",
     "LOG1P(x)": "fin(TRY(LN(1 + x)))",
     "POW(x, y)": "fin(TRY(POW(x, y)))",
     "POWER(x / y, 0)": "fin(TRY(POW(fin(x / y), 0)))",

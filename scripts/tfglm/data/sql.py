@@ -80,6 +80,10 @@ WORDS = {
         "has {}, which would be missing for a missing value",
         "write COALESCE(..., FALSE)",
     ),
+    r"\b(log)(?= ?\()": (
+        "has {} of two numbers, of which some databases take the first as the base, and others the second",
+        "write LN(number) / LN(base), LOG2(number) or LOG10(number)",
+    ),
     r"\b(xor|bit_and|bit_or)\b|(&)|(?<!\|)(\|)(?!\|)": (
         "has {}, and bits are not joined here",
         "write (...) <> (...) for one of two conditions, and flags // 4 % 2 = 1 for the third bit of a number",
