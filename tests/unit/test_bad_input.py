@@ -111,7 +111,10 @@ BROKEN = {
     "nothing, as bzip2": (bz2.compress(b""), "flights.csv: is empty; a CSV file begins with a line of column names"),
     "half a zip": (b"PK\x03\x04" + b"x" * 100, "flights.csv: is damaged or cut short"),
     "half a Parquet file": (b"PAR1" + b"x" * 100, "it may have been cut short; fetch or write it again"),
-    "UTF-16": ("day,carrier\n1,AA\n".encode("utf-16"), "flights.csv: is encoded as UTF-16"),
+    "UTF-16": ("day,carrier\n1,AA\n".encode("utf-16"), "flights.csv: is encoded as UTF-16\n"),
+    "UTF-16 without a mark": ("day,carrier\n1,AA\n".encode("utf-16-le"), "convert it: iconv -f UTF-16LE -t UTF-8"),
+    "UTF-16, great end first": ("day,carrier\n1,AA\n".encode("utf-16-be"), "convert it: iconv -f UTF-16BE -t UTF-8"),
+    "UTF-32": ("day,carrier\n1,AA\n".encode("utf-32"), "convert it: iconv -f UTF-32 -t UTF-8"),
 }
 
 

@@ -58,8 +58,16 @@ def first_fields(path: Path, line: bytes, dialect: Dialect, number: int) -> list
         what = what if not line else f"begins with more than {number - 1:,} {skipped}"
         raise UserError(f"{path}: {what}; a CSV file begins with a line of column names")
     place = "first line" if number == 1 else f"line {number}"
-    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise UserError(f"{path}: is encoded as UTF-16\n  save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8")
+    wide = {
+        "UTF-32": line.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+        "UTF-16": line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+        "UTF-16LE": line[1:4:2] == b"\0\0" and b"\0" not in line[::2],
+        "UTF-16BE": line[:3:2] == b"\0\0" and b"\0" not in line[1::2],
+    }
+    if encoding := next((name for name, is_it in wide.items() if is_it), None):
+        raise UserError(
+            f"{path}: is encoded as {encoding}\n  save it as UTF-8, or convert it: iconv -f {encoding} -t UTF-8"
+        )
     if b"\0" in line:
         raise UserError(f"{path}: is not a CSV file (its {place} holds binary data)")
     bare = line.removesuffix(b"\n").removesuffix(b"\r").removeprefix(codecs.BOM_UTF8)
