@@ -67,7 +67,7 @@ def test_whatever_may_define_the_function_is_left_to_the_run(content, tmp_path, 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"hidden": [8]}, "hidden: with `model` the function makes the layers; give it `settings: {hidden: ...}`"),
+        ({"hidden": [8]}, "hidden: with `model` the function makes the layers; write the key under `settings`"),
         ({"dropout": 0.1}, "dropout: with `model` the function makes the layers"),
         ({"model": "mine.py"}, "model"),
         ({"model": "mine:build"}, "model"),
@@ -76,8 +76,9 @@ def test_whatever_may_define_the_function_is_left_to_the_run(content, tmp_path, 
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(keys, message):
+    whole = {"formula": "late ~ carrier", "family": "binomial", "model": "mine.py:build"} | keys
     with pytest.raises(ValidationError, match=message):
-        network(**keys)
+        NetworkConfig.model_validate(whole)
 
 
 def test_the_config_holds_no_code():

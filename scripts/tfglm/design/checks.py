@@ -17,7 +17,7 @@ from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.errors import UserError
-from tfglm.families import family_of
+from tfglm.families import FAMILIES, family_of
 from tfglm.families.family import Response
 
 LARGEST_INFORMATION = 4e9
@@ -39,8 +39,6 @@ MOST_UNDER_DOT = 1_000
 MOST_CLASSES = 100
 """Largest number of classes of a response. Evaluation keeps one number per row and class in memory, a shard at a time."""
 
-
-OF_COUNTS = ("poisson", "negative_binomial")
 
 SQUARED = 1e50
 """Largest size of a number, and of its inverse, whose powers and products a fit can add up in float64."""
@@ -139,7 +137,7 @@ def check_response(column: Column, settings: DesignConfig, where: str) -> None:
 def on_counts(column: Column, settings: DesignConfig) -> Iterator[str]:
     """Yield a remark on a response that is no count, where the likelihood is one of counts."""
     parts = [1.0] if column.levels is None else [level for level in column.levels if level % 1]
-    if settings.family in OF_COUNTS and column.kind == "number" and parts:
+    if FAMILIES[settings.family].of_counts and column.kind == "number" and parts:
         example = "" if column.levels is None else f", such as {parts[0]:g}"
         yield (
             f"the response `{column.name}` has values that are no whole numbers{example}: the estimates and robust errors are "

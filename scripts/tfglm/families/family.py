@@ -106,6 +106,8 @@ class Family(ABC):
     """Whether a fit measures responses far from 0 from their mean (solvers.origin)."""
     counts_events: ClassVar[bool] = False
     """Whether the response is a share of events: a row may have trials, and of a row with one trial the loss is 0 at best."""
+    of_counts: ClassVar[bool] = False
+    """Whether the likelihood is one of whole numbers."""
     of_classes: ClassVar[bool] = False
     """Whether the response is one of several classes."""
     is_ordered: ClassVar[bool] = False

@@ -18,6 +18,7 @@ class NegativeBinomial(LinkedFamily):
     shape_sums = ("score", "information", "excess", "moment")
     smallest: ClassVar[float] = 0.0
     largest: ClassVar[float] = np.inf
+    of_counts: ClassVar[bool] = True
     regression = "negative binomial regression of the count"
     metrics = "deviances"
 

@@ -14,6 +14,7 @@ class Poisson(Family):
     link_name = "log"
     smallest: ClassVar[float] = 0.0
     largest: ClassVar[float] = np.inf
+    of_counts: ClassVar[bool] = True
     regression = "Poisson regression of the count"
     effect = "log rate ratio"
     ratio = "rate_ratio"
