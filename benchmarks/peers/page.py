@@ -32,25 +32,27 @@ KINDS = {"gaussian": "Linear", "binomial": "Logistic"}
 
 TEXT = """# Beside other programs
 
-`make benchmark` (hours) fits the same regressions by other programs, on the same rows and cores, one run after another. Each
-program has its own environment, with the versions in `benchmarks/peers/environments/`. `benchmarks/peers/programs/` has the code
-that each runs, as short as in its own documentation. [peers.json](../benchmarks/results/peers.json) has the data of this page.
+`make benchmark` (hours) fits the same regressions by other programs, on the same rows and cores, one run after another.
+`benchmarks/peers/environments/` has their versions, and `benchmarks/peers/programs/` the code that each runs, as short as in its own
+documentation. [peers.json](../benchmarks/results/peers.json) has the data of this page.
 
-- **all**: seconds of the whole process, from the CSV file to the coefficients. For tfglm this is the whole workflow with
-  `strategy: auto`. It includes the start of Snakemake and of all processes, and ends with the table of standard errors.
-- **read**: seconds from the CSV file to the data in the form that is fitted. **fit**: seconds from there to the coefficients,
-  and to standard errors if the program has them.
-- **memory**: the most that all processes held together.
-- **below maximum**: how far the log-likelihood of all rows is below the highest of any program. **difference**: the
-  largest difference of a coefficient from tfglm's, in standard errors.
-- **errors**: "yes" if the program computed standard errors, "clustered" if it can also cluster them.
+| column | |
+|---|---|
+| all | seconds from the CSV file to the coefficients; for tfglm the whole workflow with `strategy: auto`, standard errors included |
+| read | seconds from the CSV file to the data in the form that is fitted |
+| fit | seconds from there to the coefficients, and to standard errors if the program has them |
+| memory | the most that all processes held together |
+| below maximum | how far the log-likelihood of all rows is below the highest of any program |
+| difference | the largest difference of a coefficient from tfglm's, in standard errors |
+| errors | whether the program computed standard errors; "clustered" if it can also cluster them |
+
 - pyfixest absorbs the factors, as it is designed to. So it has coefficients of the numbers alone, and no likelihood.
 - Spark MLlib's GeneralizedLinearRegression takes at most 4,096 coefficients, and fails with more.
 - duckreg sums rows that are equal; continuous numbers make all rows different.
-- "not finished" and "more than" name the limit of time or memory that ended a run. "with fewer rows" means that the limit ended
-  the same program on a tenth or a hundredth of these rows, so it was not started on all of them.
+- "not finished" and "more than" name the limit of time or memory that ended a run; "with fewer rows", on a tenth or a hundredth of
+  these rows, so the program was not started on all of them.
 
-Seconds are {repeats}, on {machine}. Earlier measurements are kept. So rows of a
+Seconds are {repeats}, on {machine}. Rows of a
 table may be from different hours, when the machine was not equally fast: small ratios say little.
 
 ![Seconds from the CSV file to the coefficients, by program](peers.svg)
