@@ -92,6 +92,7 @@ def test_smoothing_parameters_are_as_good_as_those_of_mgcv(seed, tmp_path):
 
 
 @pytest.mark.drill
+@pytest.mark.processes
 @pytest.mark.skipif(not shutil.which("Rscript"), reason="needs R with mgcv")
 def test_many_smooth_models_have_smoothing_parameters_as_good_as_those_of_mgcv(tmp_path):
     table = random_smooths.compare(tmp_path, range(1000, 1060))
