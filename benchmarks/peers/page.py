@@ -33,12 +33,12 @@ KINDS = {"gaussian": "Linear", "binomial": "Logistic"}
 TEXT = """# Beside other programs
 
 `make benchmark` (hours) fits the same regressions by other programs, on the same rows and cores, one run after another.
-`benchmarks/peers/environments/` has their versions, and `benchmarks/peers/programs/` the code that each runs, as short as in its own
-documentation. [peers.json](../benchmarks/results/peers.json) has the data of this page.
+`benchmarks/peers/environments/` has their versions, and `benchmarks/peers/programs/` the code that each runs, as short as in its
+own documentation. [peers.json](../benchmarks/results/peers.json) has the data of this page.
 
 | column | |
 |---|---|
-| all | seconds from the CSV file to the coefficients; for tfglm the whole workflow with `strategy: auto`, standard errors included |
+| all | seconds from the CSV file to the coefficients; for tfglm the whole workflow (`strategy: auto`) with standard errors |
 | read | seconds from the CSV file to the data in the form that is fitted |
 | fit | seconds from there to the coefficients, and to standard errors if the program has them |
 | memory | the most that all processes held together |
@@ -49,8 +49,8 @@ documentation. [peers.json](../benchmarks/results/peers.json) has the data of th
 - pyfixest absorbs the factors, as it is designed to. So it has coefficients of the numbers alone, and no likelihood.
 - Spark MLlib's GeneralizedLinearRegression takes at most 4,096 coefficients, and fails with more.
 - duckreg sums rows that are equal; continuous numbers make all rows different.
-- "not finished" and "more than" name the limit of time or memory that ended a run; "with fewer rows", on a tenth or a hundredth of
-  these rows, so the program was not started on all of them.
+- "not finished" and "more than" name the limit of time or memory that ended a run; "with fewer rows", on a tenth or a hundredth
+  of these rows, so the program was not started on all of them.
 
 Seconds are {repeats}, on {machine}. Rows of a
 table may be from different hours, when the machine was not equally fast: small ratios say little.
