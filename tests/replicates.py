@@ -73,7 +73,7 @@ class Replicates:
         categorical = tuple(
             replace(factor, column="row") if factor.name == "y" else factor for factor in design.categorical
         )
-        self.design = replace(design, categorical=categorical, response="y" if classes else "row")
+        self.design = replace(design, categorical=categorical).with_roles(response="y" if classes else "row")
         self.workload = Drawn(self.design, files, "train")
         self.run = Run(LocalExecutor(), limits=limits or Limits())
 

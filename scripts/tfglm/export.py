@@ -93,8 +93,8 @@ class Covariates(tf.Module):
         of_factors = {factor.name: numbers_of(factor, columns) for factor in design.numeric}
         numbers = beside([self._number(multiplier, of_factors) for multiplier in self._multipliers], rows, tf.float64)
         offset = tf.zeros([rows], tf.float64)
-        if design.offset:
-            offset += transforms.apply(tnp, design.offset.learnt, columns[design.offset.column])[0]
+        if design.roles.offset:
+            offset += transforms.apply(tnp, design.roles.offset.learnt, columns[design.roles.offset.column])[0]
         known = tf.reduce_all(groups >= 0, axis=1) & tf.reduce_all(tf.math.is_finite(numbers), axis=1)
         return Inputs(tf.maximum(groups, 0), numbers, offset, known & tf.math.is_finite(offset))
 
@@ -109,7 +109,7 @@ class Covariates(tf.Module):
         """The number of the level of a factor, or UNSEEN_LEVEL."""
         substitute = tf.constant(self.substitutes.get(factor.name, UNSEEN_LEVEL), tf.int64)
         # A missing value in a column that must have one is no level that could be substituted.
-        absent = factor.numbers.get(None, UNSEEN_LEVEL if factor.column in self.design.required else substitute)
+        absent = factor.numbers.get(None, UNSEEN_LEVEL if factor.column in self.design.roles.required else substitute)
         absent = tf.cast(absent, tf.int64)
         if factor.column_kind == "text":
             return tf.where(tf.equal(column, ""), absent, self.tables[factor.name].lookup(column))
@@ -283,11 +283,12 @@ def described(design: Design, columns: Mapping[str, str], derived: Mapping[str, 
     return {
         "model": design.model,
         "formula": design.formula,
-        "family": design.family,
+        "family": design.likelihood.family,
         "link": design.distribution.link_name,
         "columns": read,
         "outputs": ["linear_predictor", design.distribution.predicted],
-        "offset": design.offset and {"column": design.offset.column, "functions": list(design.offset.learnt)},
+        "offset": design.roles.offset
+        and {"column": design.roles.offset.column, "functions": list(design.roles.offset.learnt)},
         "numbers": [
             {"name": factor.name, "column": factor.column, "functions": list(factor.learnt)}
             for factor in design.numeric

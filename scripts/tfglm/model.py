@@ -281,9 +281,9 @@ class Model:
         from tfglm.results.estimator import FittedClassifier, FittedRegressor
 
         columns, predicting = list(self._covariates()), partial(self.predict, unseen=unseen)
-        if classes := self._design.class_labels:
+        if classes := self._design.likelihood.class_labels:
             return FittedClassifier(predicting, columns, list(classes))
-        if self._design.trials or not self._design.distribution.counts_events:
+        if self._design.roles.trials or not self._design.distribution.counts_events:
             return FittedRegressor(predicting, columns)
         return FittedClassifier(predicting, columns, [0, 1])
 

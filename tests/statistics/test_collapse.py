@@ -143,7 +143,7 @@ def test_estimates_errors_and_tests_are_those_of_the_rows(files, dictionary, tmp
     np.testing.assert_array_equal(fitted.status, exact.status)
     np.testing.assert_array_equal(fitted.rows, exact.rows)
     np.testing.assert_allclose(fitted.responses, exact.responses, rtol=1e-12, atol=1e-9)
-    if design.l1 or design.path:
+    if design.penalty.l1 or design.penalty.path:
         np.testing.assert_allclose(fitted.coefficients, exact.coefficients, rtol=0, atol=1e-6)
         return
     expected, actual = estimates_of(design, exact), estimates_of(design, fitted)
@@ -151,7 +151,7 @@ def test_estimates_errors_and_tests_are_those_of_the_rows(files, dictionary, tmp
         [make(each, *arguments) for each in (expected, actual)]
         for make, arguments in ((coefficients.table, (0.95,)), (joint_tests, ()))
     )
-    errors = table["posterior_sd" if design.l2 else "std_error"].to_numpy(float)
+    errors = table["posterior_sd" if design.penalty.l2 else "std_error"].to_numpy(float)
     finite = np.isfinite(errors) & (errors > 0)
     difference = (other["estimate"] - table["estimate"]).to_numpy(float)[finite]
     assert finite.any() and np.abs(difference / errors[finite]).max() < 1e-9

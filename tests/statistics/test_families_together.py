@@ -225,13 +225,13 @@ def test_metrics_of_rows_kept_back_are_those_of_scikit_learn(kind, files, frame)
     ours = metrics.evaluate(design, iter(scored), 0.5)
     y = np.concatenate([piece.rows["response"] for piece in scored])
     mean = design.distribution.mean(np.concatenate([piece.rows["eta"] for piece in scored]))
-    if design.family == "binomial":
+    if design.likelihood.family == "binomial":
         assert ours["auc"] == pytest.approx(sklearn_metrics.roc_auc_score(y, mean), abs=1e-9)
         assert ours["log_loss"] == pytest.approx(sklearn_metrics.log_loss(y, mean), rel=1e-9)
         assert ours["brier"] == pytest.approx(sklearn_metrics.brier_score_loss(y, mean), rel=1e-9)
         return
     assert ours["rmse"] == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)), rel=1e-9)
-    power = {"gamma": 2, "inverse_gaussian": 3, "tweedie": 1.6}.get(design.family)
+    power = {"gamma": 2, "inverse_gaussian": 3, "tweedie": 1.6}.get(design.likelihood.family)
     if power:
         expected = sklearn_metrics.mean_tweedie_deviance(y, mean, power=power)
         assert ours["mean_deviance"] == pytest.approx(expected, rel=1e-9)

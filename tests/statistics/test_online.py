@@ -97,8 +97,8 @@ def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remem
     """Train without what comes before and after. Returns what a journal would have, and the summary."""
     design = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
     executor, workload = executor or Remembering(), Workload(design, [file], "train")
-    weight = TRAIN["weight"].sum() if design.weights else len(TRAIN)
-    objective = online.MeanLoss(workload, {"weight_sum": weight}, design.l1, design.l2, 1.0)
+    weight = TRAIN["weight"].sum() if design.roles.weights else len(TRAIN)
+    objective = online.MeanLoss(workload, {"weight_sum": weight}, design.penalty.l1, design.penalty.l2, 1.0)
     begin = np.r_[start, np.zeros(design.size - 1)]
     run = Run(executor, SolverConfig(solver=[solver], online=settings))
     _, summary = online.train(objective, None, run, begin)

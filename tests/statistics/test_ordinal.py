@@ -175,7 +175,7 @@ def test_robust_errors_and_those_by_cluster_are_sums_of_scores(frame, link, tmp_
 
 def test_numbers_are_in_their_order_and_text_in_that_of_the_config(frame, tmp_path):
     design, fitted = fit(frame, tmp_path, "number ~ carrier + hour")
-    assert design.class_labels == ("-1", "4", "9", "14")
+    assert design.likelihood.class_labels == ("-1", "4", "9", "14")
     ours, text = table_of(design, fitted), table_of(*fit(frame, tmp_path, "delayed ~ carrier + hour"))
     np.testing.assert_array_equal(ours["estimate"], text["estimate"])
     with pytest.raises(

@@ -398,4 +398,4 @@ def test_a_term_with_its_reference_level_is_named_as_the_formula_has_it(files):
     formula = "late ~ i(origin, ref=2) + i(origin, hour, ref=2) + hour + wind"
     keys = {"unpenalised": ["i(origin, ref=2)"], "penalty_factors": {"i(origin, hour, ref=2)": 2}}
     design = design_of(formula, "binomial", merge(files), files, l2=0.1, **keys)
-    assert dict(design.penalty_factors) == {"C(origin)": 0, "C(origin):hour": 2}
+    assert dict(design.penalty.factors) == {"C(origin)": 0, "C(origin):hour": 2}

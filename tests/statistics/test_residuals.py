@@ -77,7 +77,7 @@ def test_leverages_are_those_of_statsmodels(frame, case, tmp_path):
     names = {"weights": "var_weights", "frequency": "freq_weights"}
     theirs = {names[key]: frame[column] for key, column in settings.items() if key in names}
     design_matrix = formula.split(" ~ ")[1]
-    done = sm.GLM(frame[design.response], model_matrix(design_matrix, frame), FAMILIES[family](), **theirs).fit(
+    done = sm.GLM(frame[design.roles.response], model_matrix(design_matrix, frame), FAMILIES[family](), **theirs).fit(
         tol=1e-15
     )
     influence = done.get_influence()

@@ -252,7 +252,7 @@ def test_a_term_knows_what_its_made_levels_stand_for(made_file, tmp_path):
     # The row without a month lacks the delay too, and so does not count.
     assert month.levels == ("1", "2", "(rare)")
     assert month.numbers == {"1": 0, "2": 1, "10": 2}
-    assert design.required == ("late", "delay")
+    assert design.roles.required == ("late", "delay")
     design.write(tmp_path / "design.json")
     assert Design.load(tmp_path / "design.json") == design
     check_reference(design, {"carrier": "(missing)", "C(month)": "(rare)"})

@@ -42,6 +42,7 @@ from tfglm.design.origin import from_mean
 from tfglm.design.parametrisation import apart
 from tfglm.design.penalties import penalty_factors
 from tfglm.design.references import levels_in_words
+from tfglm.design.specification import Inference, Likelihood, Penalty, Roles
 from tfglm.design.splines import check_points, learn_thin_plates
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError, nearest
@@ -169,37 +170,33 @@ class _DesignBuilder:
         return Design(
             model,
             settings.formula,
-            settings.family,
-            formula.response,
             (*intercept, *terms, *absorbed),
             tuple(self.categorical.values()),
             tuple(self.numeric.values()),
-            tuple(self.dictionary.required),
             self.dictionary.rows,
-            weights=multiplicities["weights"],
-            frequency=multiplicities["frequency"],
-            trials=multiplicities["trials"],
-            offset=self.offset(),
-            std_errors=settings.errors.kind,
-            cluster=next(iter(clusters.of_columns), None),
-            crossed=clusters.of_columns[1:],
-            cells=clusters.cells,
-            lags=settings.errors.lags,
-            tests=settings.tests,
-            profile=tuple((name, tuple(weights.items())) for name, weights in settings.profile.items()),
-            profile_confidence=settings.profile_confidence,
-            l1=settings.l1,
-            l2=settings.l2,
-            path=settings.path,
-            penalty_factors=penalty_factors(self.where, settings, formula),
-            firth=settings.firth,
-            absorbed=tuple(settings.absorb),
-            folds=self.folds(),
+            Likelihood(
+                settings.family,
+                settings.link,
+                settings.shape["theta"],
+                settings.shape["power"],
+                firth=settings.firth,
+            ),
+            Roles(formula.response, **multiplicities, offset=self.offset(), required=tuple(self.dictionary.required)),
+            Inference(
+                settings.errors.kind,
+                next(iter(clusters.of_columns), None),
+                clusters.of_columns[1:],
+                clusters.cells,
+                settings.errors.lags,
+                settings.tests,
+                tuple((name, tuple(weights.items())) for name, weights in settings.profile.items()),
+                settings.profile_confidence,
+            ),
+            Penalty(settings.l1, settings.l2, settings.path, penalty_factors(self.where, settings, formula)),
+            tuple(settings.absorb),
+            self.folds(),
             remarks=(*self.remarks_on_order(), *self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
-            link=settings.link,
-            theta=settings.shape["theta"],
-            power=settings.shape["power"],
         )
 
     def remarks_on_order(self) -> Iterator[str]:

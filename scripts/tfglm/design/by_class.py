@@ -41,7 +41,7 @@ def by_class(design: Design, reference: str | None, where: str) -> Design:
     labels = design.classes.levels
     if reference is not None and reference not in labels:
         raise UserError(
-            f"{where}.reference_class: `{design.response}` has no class `{reference}` in the training rows"
+            f"{where}.reference_class: `{design.roles.response}` has no class `{reference}` in the training rows"
             f"{levels_in_words(reference, labels)}"
         )
     against = labels[0] if reference is None else reference
@@ -53,7 +53,7 @@ def by_class(design: Design, reference: str | None, where: str) -> Design:
         for term in design.terms
         if label != against or term.name not in compared
     )
-    return replace(design, terms=terms, class_labels=labels, reference_class=against)
+    return replace(design, terms=terms).with_likelihood(class_labels=labels, reference_class=against)
 
 
 def in_order(design: Design) -> Design:
@@ -62,7 +62,7 @@ def in_order(design: Design) -> Design:
     labels = design.classes.levels
     distances = tuple(Term(f"{label}: {INTERCEPT}", equation=label) for label in labels[1:-1])
     intercept, *terms = design.terms
-    return replace(design, terms=(intercept, *distances, *terms), class_labels=labels)
+    return replace(design, terms=(intercept, *distances, *terms)).with_likelihood(class_labels=labels)
 
 
 def thresholds(design: Design) -> scipy.sparse.csr_array:

@@ -218,12 +218,12 @@ def check_absorbed_size(design: Design, where: str) -> None:
 
 def check_scores_size(design: Design, where: str) -> None:
     """Raise UserError if the scores by cluster would be too large to hold."""
-    if not design.cluster:
+    if not design.inference.cluster:
         return
-    count, size = sum(design.cluster_counts), design.reported_size
+    count, size = sum(design.inference.cluster_counts), design.reported_size
     needed = 8.0 * count * size
     if needed > LARGEST_SCORES:
-        columns = " + ".join(clusters.column for clusters in design.clusters)
+        columns = " + ".join(clusters.column for clusters in design.inference.clusters)
         raise UserError(
             f"{where}.std_errors: the scores of {count:,} clusters of `{columns}` times {size:,} coefficients need "
             f"{needed / 1e9:,.1f} GB; the limit is {LARGEST_SCORES / 1e9:,.1f} GB\n"
@@ -236,7 +236,7 @@ def check_leverages(design: Design, dictionary: Dictionary, files: Sequence[Inge
 
     Families with infinite coefficients are not checked: such a row may leave the likelihood, which depends on its response.
     """
-    if design.std_errors not in BY_LEVERAGE or design.distribution.separates or design.frequency:
+    if design.inference.std_errors not in BY_LEVERAGE or design.distribution.separates or design.roles.frequency:
         return
     for term in design.terms:
         if len(term.categorical) != 1 or term.numeric:
@@ -246,7 +246,7 @@ def check_leverages(design: Design, dictionary: Dictionary, files: Sequence[Inge
         alone = written(counted.filter(pl.col("rows") == 1)["value"]).to_list()
         if alone:
             raise UserError(
-                f"{where}.std_errors: {design.std_errors} divides by 1 - leverage of a row, which is 0 for the only "
+                f"{where}.std_errors: {design.inference.std_errors} divides by 1 - leverage of a row, which is 0 for the only "
                 "training row of "
                 f"`{term.name}[{alone[0]}]`{f' and of {len(alone) - 1:,} more levels' if alone[1:] else ''}\n"
                 "  merge rare levels with data.rare, drop such rows with data.where, or use `std_errors: HC1`"

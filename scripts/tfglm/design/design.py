@@ -7,7 +7,7 @@ multiply by. The linear predictor is a sum of lookups: eta = sum over parts of n
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -18,9 +18,10 @@ import numpy as np
 from tfglm import digests
 from tfglm.config import PathConfig
 from tfglm.design.factors import Categorical, ClusterIntersections, Clusters, Folds, Numeric
+from tfglm.design.specification import Inference, Likelihood, Penalty, Roles
 from tfglm.design.splines import SMOOTH
 from tfglm.design.terms import INTERCEPT, THRESHOLD, Part, Smooth, Term
-from tfglm.families import Family, family_of
+from tfglm.families import Family
 from tfglm.families.gaussian import Gaussian
 
 
@@ -28,80 +29,53 @@ from tfglm.families.gaussian import Gaussian
 class Design:
     """A model ready to be fitted. The coefficient vector has every level of every categorical factor, in formula order.
 
-    A row without a value in a `required` column is not used. `known_after_departure` are the columns in the model that a
-    prediction made before departure could not use; `remarks` what else a reader should know of how it was made. `data` has the
-    digests of the manifests of the files that it was made for. `std_errors` is a kind of config.std_errors. Clusters of
-    several columns are `cluster` and `crossed`, with the `cells` of each two of them or more; `lags` are those of errors that
-    allow for serial correlation, None for the default. `firth` says that the likelihood has Jeffreys' prior. The last terms
-    may be `absorbed`, a factor each: their coefficients are not reported, and they take the place of an intercept. `tests` of
-    terms are wald or likelihood_ratio; combinations of coefficients, by name, have a `profile` likelihood interval.
+    `known_after_departure` are the columns in the model that a prediction made before departure could not use; `remarks` what
+    else a reader should know of how it was made. `data` has the digests of the manifests of the files that it was made for. The
+    last terms may be `absorbed`, a factor each: their coefficients are not reported, and they take the place of an intercept.
     """
 
     model: str
     formula: str
-    family: str
-    response: str | None
     terms: tuple[Term, ...]
     categorical: tuple[Categorical, ...]
     numeric: tuple[Numeric, ...]
-    required: tuple[str, ...]
     rows: dict[str, int]
-    weights: str | None = None
-    frequency: str | None = None
-    trials: str | None = None
-    offset: Numeric | None = None
-    std_errors: str = "classical"
-    cluster: Clusters | None = None
-    l1: float = 0.0
-    l2: float = 0.0
-    path: PathConfig | None = None
-    penalty_factors: tuple[tuple[str, float], ...] = ()
-    firth: bool = False
+    likelihood: Likelihood
+    roles: Roles
+    inference: Inference = field(default_factory=Inference)
+    penalty: Penalty = field(default_factory=Penalty)
     absorbed: tuple[str, ...] = ()
     folds: Folds | None = None
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    crossed: tuple[Clusters, ...] = ()
-    cells: tuple[ClusterIntersections, ...] = ()
-    lags: int | None = None
-    tests: str = "wald"
-    profile: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
-    profile_confidence: float = 0.95
-    link: str | None = None
-    """None for the family's default."""
-    theta: float | None = None
-    """The shape of a negative binomial; None if the fit is to estimate it."""
-    power: float | None = None
-    """The power of a Tweedie distribution; None if the fit is to estimate it."""
-    class_labels: tuple[str, ...] = ()
-    """All classes of a response: of a multinomial one each is compared with the `reference_class`, ordinal ones are in order."""
-    reference_class: str | None = None
-    origin: float = 0.0
-    """The number that passes subtract from the response (solvers.origin)."""
-
-    @cached_property
-    def distribution(self) -> Family:
-        """The family with its link and shape."""
-        return family_of(self.family, self.link, self.theta, self.power, self.origin)
 
     @property
-    def origin_reach(self) -> float:
-        """The size of the linear predictor of the origin times the root of its weight in the information matrix."""
-        family, eta = self.distribution, np.zeros(1)
-        if not self.origin or family.quadratic:
-            return abs(self.origin)
-        return abs(float(np.log(self.origin))) * float(np.sqrt(family.information(eta, family.mean(eta))[0]))
+    def distribution(self) -> Family:
+        """The family with its link and shape."""
+        return self.likelihood.distribution
+
+    def with_likelihood(self, **changes: Any) -> "Design":
+        """With other values of fields of the likelihood."""
+        return replace(self, likelihood=replace(self.likelihood, **changes))
+
+    def with_roles(self, **changes: Any) -> "Design":
+        """With other values of fields of the roles."""
+        return replace(self, roles=replace(self.roles, **changes))
+
+    def without_clusters(self) -> "Design":
+        """For rows whose clusters nobody asks for."""
+        return replace(self, inference=replace(self.inference, cluster=None, crossed=(), cells=()))
 
     def as_fitted(self, fit: Mapping[str, Any]) -> "Design":
         """With the shape that the fit of fit.json has estimated."""
         if self.distribution.shape_is_known:
             return self
-        return replace(self, theta=fit.get("theta"), power=fit.get("power"))
+        return self.with_likelihood(theta=fit.get("theta"), power=fit.get("power"))
 
     def as_linear(self) -> "Design":
         """The linear regression on the same columns and rows."""
-        return replace(self, family=Gaussian.name, link=None, theta=None, power=None)
+        return self.with_likelihood(family=Gaussian.name, link=None, theta=None, power=None)
 
     @cached_property
     def categorical_by_name(self) -> dict[str, Categorical]:
@@ -110,6 +84,11 @@ class Design:
     @cached_property
     def numeric_by_name(self) -> dict[str, Numeric]:
         return {factor.name: factor for factor in self.numeric}
+
+    @cached_property
+    def numeric_with_offset(self) -> tuple[Numeric, ...]:
+        """The factors of numbers, that of the offset last."""
+        return (*self.numeric, *([self.roles.offset] if self.roles.offset else []))
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -157,8 +136,8 @@ class Design:
         """The classes that have a linear predictor each; none if there is but one. Of ordered classes, those below a threshold of
         their own, and '' for the linear predictor that all have (design.by_class)."""
         named = {term.equation for term in self.terms}
-        shared = ("",) if self.is_ordered else ()
-        return tuple(label for label in (*self.class_labels, *shared) if label in named)
+        shared = ("",) if self.likelihood.is_ordered else ()
+        return tuple(label for label in (*self.likelihood.class_labels, *shared) if label in named)
 
     @property
     def random_parts(self) -> list[Part]:
@@ -167,14 +146,9 @@ class Design:
         return [part for part in self.parts if not random.isdisjoint(part.grouping)]
 
     @property
-    def is_ordered(self) -> bool:
-        """Whether the response has ordered classes."""
-        return self.distribution.is_ordered and bool(self.class_labels)
-
-    @property
     def compares_classes(self) -> bool:
         """Whether classes have coefficients of their own."""
-        return bool(self.equations) and not self.is_ordered
+        return bool(self.equations) and not self.likelihood.is_ordered
 
     @cached_property
     def groupings(self) -> tuple[tuple[str, ...], ...]:
@@ -242,27 +216,18 @@ class Design:
             return self.parts[self.absorbed_parts[0]].where
         return slice(0, 1) if self.intercept is not None else None
 
-    @property
-    def unit_weights(self) -> bool:
-        """Whether each row that takes part counts once."""
-        return not (self.weights or self.frequency or self.trials)
-
     @cached_property
     def group_type(self) -> np.dtype:
         """The smallest signed type for the number of a group, or the negative reason why there is none: what is read most often
         in a pass is read faster."""
         sizes = [self.levels_of(grouping) for grouping in self.groupings]
-        largest = max([*sizes, *self.cluster_counts], default=0)
+        largest = max([*sizes, *self.inference.cluster_counts], default=0)
         return np.dtype(np.int16 if largest <= np.iinfo(np.int16).max else np.int32)
-
-    @property
-    def penalised(self) -> bool:
-        return bool(self.l1 or self.l2 or self.path)
 
     @property
     def has_penalties(self) -> bool:
         """Whether the config gives penalties, or the fit estimates them for smooth terms and random effects."""
-        return self.penalised or bool(self.smooths)
+        return self.penalty.given or bool(self.smooths)
 
     @cached_property
     def smooths(self) -> tuple[Smooth, ...]:
@@ -307,17 +272,7 @@ class Design:
     @property
     def by_cluster(self) -> bool:
         """Whether standard errors and tests are by cluster, or by date as clusters are; a penalised fit has none."""
-        return self.cluster is not None and not self.penalised
-
-    @cached_property
-    def clusters(self) -> tuple[Clusters, ...]:
-        """Those of each column."""
-        return (self.cluster, *self.crossed) if self.cluster else ()
-
-    @cached_property
-    def cluster_counts(self) -> tuple[int, ...]:
-        """The numbers of clusters: of each column, then of rows that agree in several columns (`cells`)."""
-        return (*(clusters.count for clusters in self.clusters), *(len(cells.joint) for cells in self.cells))
+        return self.inference.cluster is not None and not self.penalty.given
 
     @property
     def intercept(self) -> int | None:
@@ -333,7 +288,7 @@ class Design:
             for smooth in self.smooths:
                 factors[smooth.places] = (smooth.penalties > 0).any(axis=0)
             return factors
-        by_term, factors = {INTERCEPT: 0.0, **dict(self.penalty_factors)}, np.ones(self.size)
+        by_term, factors = {INTERCEPT: 0.0, **dict(self.penalty.factors)}, np.ones(self.size)
         for term in self.terms:
             factors[self.slices[term.name]] = by_term.get(term.base, 1.0)
         return factors
@@ -341,28 +296,29 @@ class Design:
     @property
     def unpenalised_terms(self) -> tuple[str, ...]:
         """The terms, the intercept among them, whose coefficients no penalty draws to 0."""
-        free = {INTERCEPT, *(term for term, factor in self.penalty_factors if factor == 0)}
+        free = {INTERCEPT, *(term for term, factor in self.penalty.factors if factor == 0)}
         random = {smooth.term for smooth in self.smooths if smooth.is_random}
         return tuple(
-            term.name for term in self.terms if (not self.penalised or term.base in free) and term.name not in random
+            term.name
+            for term in self.terms
+            if (not self.penalty.given or term.base in free) and term.name not in random
         )
 
     @property
     def classes(self) -> Categorical | None:
         """The response as a factor, whose levels are the classes; None if it is a number."""
-        return self.categorical_by_name.get(self.response or "")
+        return self.categorical_by_name.get(self.roles.response or "")
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that the model uses, the response first."""
-        extra = [self.response, self.weights, self.frequency, self.trials]
         used = [
-            *filter(None, extra),
+            *filter(None, [self.roles.response]),
+            *self.roles.multiplicities,
             *(factor.column for factor in self.categorical),
-            *(column for factor in self.numeric for column in factor.columns),
+            *(column for factor in self.numeric_with_offset for column in factor.columns),
         ]
-        used += [self.offset.column] if self.offset else []
-        used += [clusters.column for clusters in self.clusters]
+        used += [clusters.column for clusters in self.inference.clusters]
         used += [self.groups_of_folds.column] if self.groups_of_folds else []
         return tuple(dict.fromkeys(used))
 
@@ -374,24 +330,25 @@ class Design:
     @property
     def number_columns(self) -> frozenset[str]:
         """The columns whose values are read as numbers."""
-        used = [None if self.classes else self.response, self.weights, self.frequency, self.trials]
-        numeric = (*self.numeric, self.offset) if self.offset else self.numeric
-        return frozenset([*filter(None, used), *(column for factor in numeric for column in factor.columns)])
+        numeric = [column for factor in self.numeric_with_offset for column in factor.columns]
+        return frozenset(
+            [*filter(None, [None if self.classes else self.roles.response]), *self.roles.multiplicities, *numeric]
+        )
 
     @property
     def identified_columns(self) -> frozenset[str]:
         """The columns whose values are distinguished, as levels, clusters or groups of a fold."""
-        groups = [*self.clusters, *([self.groups_of_folds] if self.groups_of_folds else [])]
+        groups = [*self.inference.clusters, *([self.groups_of_folds] if self.groups_of_folds else [])]
         return frozenset([*(factor.column for factor in self.categorical), *(each.column for each in groups)])
 
     @cached_property
     def to_predict(self) -> "Design":
         """The same model of rows whose response, weight and cluster need not be known; a row lacks what it needs only if it lacks
         a covariate."""
-        factors = tuple(factor for factor in self.categorical if factor.name != self.response)
-        covariates = replace(self, response=None, categorical=factors, weights=None, frequency=None, trials=None)
-        covariates = replace(covariates, cluster=None, crossed=(), cells=(), folds=None)
-        return replace(covariates, required=tuple(name for name in self.required if name in covariates.columns))
+        factors = tuple(factor for factor in self.categorical if factor.name != self.roles.response)
+        covariates = replace(self, categorical=factors, roles=Roles(None, offset=self.roles.offset), folds=None)
+        covariates = covariates.without_clusters()
+        return covariates.with_roles(required=tuple(name for name in self.roles.required if name in covariates.columns))
 
     @cached_property
     def by_levels(self) -> "Design":
@@ -419,9 +376,9 @@ class Design:
         """Term and level ('' for a term without levels) of each coefficient, in order. The constants of a regression of ordered
         classes are those of its thresholds (design.by_class)."""
         for part in self.parts:
-            if self.is_ordered and part.term.base == INTERCEPT:
-                first = self.class_labels.index(part.term.equation) if part.term.equation else 0
-                yield THRESHOLD, "|".join(self.class_labels[first : first + 2])
+            if self.likelihood.is_ordered and part.term.base == INTERCEPT:
+                first = self.likelihood.class_labels.index(part.term.equation) if part.term.equation else 0
+                yield THRESHOLD, "|".join(self.likelihood.class_labels[first : first + 2])
                 continue
             names = [self.categorical_by_name[name].levels for name in part.grouping]
             numbers = [str(number + 1) for name, number in part.multiplier if self.numeric_by_name[name].width > 1]
@@ -435,7 +392,7 @@ class Design:
     @classmethod
     def load(cls, path: Path) -> "Design":
         """Raises UserError if the file has changed since it was written."""
-        return cls._of(digests.read_json(path, needs=["path", "terms", "categorical", "numeric"]))
+        return cls._of(digests.read_json(path, needs=["roles", "terms", "categorical", "numeric"]))
 
     @cached_property
     def as_json(self) -> str:
@@ -448,17 +405,19 @@ class Design:
 
     @classmethod
     def _of(cls, stored: dict) -> "Design":
-        of_path = stored.pop("path")
-        raw = _tuples(stored) | {"path": of_path and PathConfig.model_validate(of_path)}
+        raw = _tuples(stored)
+        of_path, inference, offset = stored["penalty"]["path"], raw["inference"], raw["roles"]["offset"]
         raw["terms"] = tuple(Term(**term) for term in raw["terms"])
         raw["categorical"] = tuple(Categorical(**factor) for factor in raw["categorical"])
         raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
-        raw["offset"] = raw["offset"] and Numeric(**raw["offset"])
-        raw["cluster"] = raw["cluster"] and Clusters(**raw["cluster"])
-        raw["folds"] = Folds.of(raw["folds"]) if raw.get("folds") else None
-        raw["crossed"] = tuple(Clusters(**clusters) for clusters in raw.get("crossed", ()))
-        raw["cells"] = tuple(ClusterIntersections(**cells) for cells in raw.get("cells", ()))
-        return cls(**raw)
+        raw["likelihood"] = Likelihood(**raw["likelihood"])
+        raw["roles"] = Roles(**raw["roles"] | {"offset": offset and Numeric(**offset)})
+        raw["penalty"] = Penalty(**raw["penalty"] | {"path": of_path and PathConfig.model_validate(of_path)})
+        raw["folds"] = Folds.of(raw["folds"]) if raw["folds"] else None
+        inference["cluster"] = inference["cluster"] and Clusters(**inference["cluster"])
+        inference["crossed"] = tuple(Clusters(**clusters) for clusters in inference["crossed"])
+        inference["cells"] = tuple(ClusterIntersections(**cells) for cells in inference["cells"])
+        return cls(**raw | {"inference": Inference(**inference)})
 
 
 def given_lambdas(factors: Sequence[Numeric]) -> tuple[float, ...] | None:
@@ -471,7 +430,7 @@ def _plain(value: Any) -> dict:
     return (
         value.model_dump()
         if isinstance(value, PathConfig)
-        else {field.name: getattr(value, field.name) for field in fields(value)}
+        else {each.name: getattr(value, each.name) for each in fields(value)}
     )
 
 

@@ -20,16 +20,16 @@ def from_mean(design: Design, dictionary: Dictionary) -> Design:
 
 def measured_from(design: Design, origin: float) -> Design:
     """The design with the response measured from an origin, and the offset from its mean."""
-    offset = design.offset
+    offset = design.roles.offset
     if offset:
         # `intercept_from_zero` takes the mean from here.
         move = {"function": "scale", "mean": offset.center[0], "divisor": 1.0}
         # A new name, because a numeric column of the formula may have the old name.
         offset = replace(offset, name=f"{offset.name} from its mean", learnt=(*offset.learnt, move), center=(0.0,))
-    return replace(design, origin=origin, offset=offset)
+    return design.with_likelihood(origin=origin).with_roles(offset=offset)
 
 
 def intercept_from_zero(design: Design, has_regression: bool) -> float:
     """What the intercept is larger by if nothing is counted from a mean. A regression under a network is, as the response is."""
-    of_offset = design.offset.learnt[-1]["mean"] if design.origin and design.offset else 0.0
-    return (0.0 if has_regression else design.origin) - of_offset
+    of_offset = design.roles.offset.learnt[-1]["mean"] if design.likelihood.origin and design.roles.offset else 0.0
+    return (0.0 if has_regression else design.likelihood.origin) - of_offset

@@ -19,7 +19,7 @@ MOST_COMPARED = 300
 
 def check_reference(design: Design, reference: dict[str, str]) -> None:
     """Raise UserError if a reference level asked for is not a level of a categorical factor of the model."""
-    factors = [factor for factor in design.reported.categorical if factor.name != design.response]
+    factors = [factor for factor in design.reported.categorical if factor.name != design.roles.response]
     levels = {factor.name: factor.levels for factor in factors}
     where = f"models.{design.model}.reference"
     for name, level in reference.items():
@@ -63,10 +63,10 @@ def check_hypotheses(design: Design, hypotheses: Mapping[str, Sequence[Mapping[s
 
 def check_profile(design: Design) -> None:
     """Raise UserError with every coefficient of a profile that the design has not; those of coded factors are by level."""
-    names = [coefficient_name(*names) for names in design.coefficients()] if design.profile else []
+    names = [coefficient_name(*names) for names in design.coefficients()] if design.inference.profile else []
     unknown = [
         f"models.{design.model}.profile.{name}: no coefficient `{coefficient}`{nearest(coefficient, names)}"
-        for name, weights in design.profile
+        for name, weights in design.inference.profile
         for coefficient, _ in weights
         if coefficient not in set(names)
     ]
@@ -89,7 +89,9 @@ def check_pairwise(design: Design, pairwise: Sequence[str], at: Mapping[str, Seq
     by another amount at each value of a number that is not in `at`; and for a number in `at` that multiplies no factor, or
     values at which a function of the formula is not finite."""
     where = f"models.{design.model}.pairwise"
-    factors = {name: each for name, each in design.reported.categorical_by_name.items() if name != design.response}
+    factors = {
+        name: each for name, each in design.reported.categorical_by_name.items() if name != design.roles.response
+    }
     for name in pairwise:
         if name not in factors:
             raise UserError(

@@ -52,9 +52,8 @@ def scenarios(
 
 def scenario(design: Design, where: str, values: Mapping[str, str], offset_at: float | None) -> Scenario:
     """One of them; `where` is its key in the config."""
-    factors = [factor for factor in design.categorical if factor.column != design.response and not factor.random]
-    offset = [design.offset] if design.offset else []
-    numbers = [number for number in (*design.numeric, *offset) if not number.shape]
+    factors = [factor for factor in design.categorical if factor.column != design.roles.response and not factor.random]
+    numbers = [number for number in design.numeric_with_offset if not number.shape]
     of_numbers_too = [column for number in numbers for column in number.columns]
     columns = list(dict.fromkeys([*(factor.column for factor in factors), *of_numbers_too]))
     levels: dict[str, int] = {}
@@ -71,7 +70,7 @@ def scenario(design: Design, where: str, values: Mapping[str, str], offset_at: f
                 f"{where}: `{column}` is no covariate of the model{nearest(column, columns)}\n"
                 f"  there are: {', '.join(columns) or 'none'}"
             )
-        if offset_at is not None and offset and offset[0].column == column:
+        if offset_at is not None and design.roles.offset and design.roles.offset.column == column:
             raise UserError(f"{where}: `offset_at` sets `{column}` already; remove one of the two")
         for factor in factors:
             if factor.column == column:

@@ -56,7 +56,7 @@ class AveragedBlock:
         self.rows = float(self.frequency.sum())
         self.groups = self._kept(rows.groups)
         self.numbers = self._kept(evaluated.numbers)
-        self.offset = self._kept(rows.offset) if design.offset else np.zeros(len(self.weight))
+        self.offset = self._kept(rows.offset) if design.roles.offset else np.zeros(len(self.weight))
         self._nowhere = np.zeros(len(self.weight), self.groups.dtype)
         self._once = np.ones(len(self.weight))
 
@@ -410,7 +410,7 @@ class MeanSlope(RowMean):
 
     def _with_offset(self, block: AveragedBlock, change: np.ndarray) -> np.ndarray:
         """A derivative of the linear predictor by the column, with that of the offset if it is of the column."""
-        offset = self._design.offset
+        offset = self._design.roles.offset
         own = offset is not None and offset.column == self._value.column
         return change + block.derivatives(offset, self._value)[0] if offset and own else change
 

@@ -99,7 +99,7 @@ class CellTasks:
     def _cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
         design = self._passes.design
         cells = LevelPairs(design, int(np.sum(call[3])))
-        ends = np.full((len(design.clusters), 2, design.size - design.reported_size), float(NO_CLUSTER))
+        ends = np.full((len(design.inference.clusters), 2, design.size - design.reported_size), float(NO_CLUSTER))
         for evaluated in self._passes.evaluated(state, call):
             rows = evaluated.rows
             cells.add(rows.groups, rows.frequency, None)
@@ -142,7 +142,7 @@ class CellTasks:
             np.int64,
         )
         number = int(state["clustering"][0])
-        free, clusters = loadings.shape[1], design.cluster_counts[number] if design.cluster else 0
+        free, clusters = loadings.shape[1], design.inference.cluster_counts[number] if design.inference.cluster else 0
         scores, rows = np.zeros((clusters, free)), np.zeros(clusters)
         widths = {"columns": 1, "products": free}
         squares = np.zeros((clusters, free, widths[self._what]) if self._what in widths else (0, 0, 0))

@@ -34,7 +34,7 @@ SHARED = -1
 def parts_of_equations(design: Design) -> dict[int, list[int]]:
     """Return the numbers of the parts of each equation, by the number of its class."""
     return {
-        design.class_labels.index(equation) if equation else SHARED: [
+        design.likelihood.class_labels.index(equation) if equation else SHARED: [
             number for number, part in enumerate(design.parts) if part.term.equation == equation
         ]
         for equation in design.equations
@@ -43,7 +43,11 @@ def parts_of_equations(design: Design) -> dict[int, list[int]]:
 
 def classes_of_sums(design: Design) -> list[int]:
     """The numbers of the classes that are summed over rows: all but one."""
-    return list(range(1, len(design.class_labels))) if design.is_ordered else list(parts_of_equations(design))
+    return (
+        list(range(1, len(design.likelihood.class_labels)))
+        if design.likelihood.is_ordered
+        else list(parts_of_equations(design))
+    )
 
 
 class ClassMeans(LevelMeans):
@@ -53,7 +57,7 @@ class ClassMeans(LevelMeans):
         self, design: Design, factor: Categorical, coefficients: np.ndarray, cells_at_once: int = CELLS_AT_ONCE
     ):
         super().__init__(design, factor, coefficients, cells_at_once)
-        self._of_equations, self._classes = parts_of_equations(design), len(design.class_labels)
+        self._of_equations, self._classes = parts_of_equations(design), len(design.likelihood.class_labels)
         self._totals = np.zeros((self._classes, self._levels))
         empty = self._derivative
         self._derivatives = {number: [np.zeros_like(sums) for sums in empty] for number in classes_of_sums(design)}
@@ -119,7 +123,7 @@ class ByClass(RowMean):
 
     def __init__(self, design: Design, *given: Any):
         super().__init__(design, *given)
-        self._of_equations, self._classes = parts_of_equations(design), len(design.class_labels)
+        self._of_equations, self._classes = parts_of_equations(design), len(design.likelihood.class_labels)
         self._totals = dict.fromkeys(classes_of_sums(design), 0.0)
         self._derivatives = {number: np.zeros(design.size) for number in self._totals}
 

@@ -20,25 +20,25 @@ class EvaluatedClasses(Evaluated):
     def eta(self) -> np.ndarray:
         """The linear predictors, [rows, classes]."""
         design, parts = self._design, self._parts
-        eta = np.zeros((len(self.rows.flag), len(design.class_labels)))
+        eta = np.zeros((len(self.rows.flag), len(design.likelihood.class_labels)))
         for equation in design.equations:
             own = [k for k, part in enumerate(design.parts) if part.term.equation == equation]
             of_class = self.rows.without_offset(self.coefficients, parts[own], self.numbers)
-            eta[:, design.class_labels.index(equation)] = of_class
+            eta[:, design.likelihood.class_labels.index(equation)] = of_class
         return eta
 
     @cached_property
     def _probabilities(self) -> np.ndarray:
         """Return the probability of the class of each equation, [equations, rows]."""
         design = self._design
-        columns = [design.class_labels.index(equation) for equation in design.equations]
+        columns = [design.likelihood.class_labels.index(equation) for equation in design.equations]
         return self._design.distribution.mean(self.eta)[:, columns].T
 
     @cached_property
     def _scores_by_equation(self) -> list[np.ndarray]:
         """The derivative of the loss by the linear predictor of each equation, [rows] each."""
         design, rows = self._design, self.rows
-        classes = [design.class_labels.index(equation) for equation in design.equations]
+        classes = [design.likelihood.class_labels.index(equation) for equation in design.equations]
         return [
             np.where(rows.weight > 0, probability - (rows.y == number), 0.0) * rows.weight
             for number, probability in zip(classes, self._probabilities, strict=True)
@@ -89,7 +89,7 @@ class EvaluatedClasses(Evaluated):
     def counted(self) -> Values:
         """The weight of a row, by its class."""
         rows = self.rows
-        return {f"class_{k}": rows.weight * (rows.y == k) for k in range(len(self._design.class_labels))}
+        return {f"class_{k}": rows.weight * (rows.y == k) for k in range(len(self._design.likelihood.class_labels))}
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
@@ -124,7 +124,7 @@ class EvaluatedOrdered(EvaluatedClasses):
     @cached_property
     def _sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each equation, how it moves the upper and the lower threshold of the class of a row, [rows] each."""
-        labels, y = self._design.class_labels, self.rows.y
+        labels, y = self._design.likelihood.class_labels, self.rows.y
         numbers = [labels.index(equation) for equation in self._design.equations if equation]
         moved = [((y == number).astype(float), (y == number + 1).astype(float)) for number in numbers]
         return [*moved, (np.full(len(y), -1.0), np.full(len(y), -1.0))]
@@ -166,7 +166,7 @@ class EvaluatedOrdered(EvaluatedClasses):
         together = own.copy()
         together[:, :-1] += beside
         together[:, 1:] += beside
-        of = [self._design.class_labels.index(equation) for equation in self._design.equations if equation]
+        of = [self._design.likelihood.class_labels.index(equation) for equation in self._design.equations if equation]
         last, result = len(of), {}
         for k, m in self._pairs:
             if k == last:

@@ -1,6 +1,5 @@
 """Collapsed rows (data.collapse) as a fit goes through them."""
 
-from dataclasses import replace
 from typing import Any
 
 from tfglm.data.collapsed import ROWS, identity, sum_name
@@ -22,9 +21,10 @@ def over(collapsed: IngestedFile, rows: Workload) -> Workload:
     of_others = collapsed.manifest.xxh128 != identity(design.data)
     if not collapsed.manifest.shards and not of_others:
         return rows
-    design = replace(design, frequency=sum_name(design.frequency) if design.frequency else ROWS)
-    if not columns.issuperset(clusters.column for clusters in design.clusters):
-        design = replace(design, cluster=None, crossed=(), cells=())
+    frequency = design.roles.frequency
+    design = design.with_roles(frequency=sum_name(frequency) if frequency else ROWS)
+    if not columns.issuperset(clusters.column for clusters in design.inference.clusters):
+        design = design.without_clusters()
     if of_others or not columns.issuperset(design.columns):
         raise UserError(
             f"{collapsed.folder}: the rows were collapsed for other data or another model than `{design.model}`\n"
@@ -35,7 +35,7 @@ def over(collapsed: IngestedFile, rows: Workload) -> Workload:
 
 def lacks_clusters(workload: Workload, rows: Workload) -> bool:
     """Whether the workload does not have the clusters of the rows in it."""
-    return len(workload.design.clusters) < len(rows.design.clusters)
+    return len(workload.design.inference.clusters) < len(rows.design.inference.clusters)
 
 
 def account(collapsed: IngestedFile) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Evaluated:
     def eta(self) -> np.ndarray:
         """The linear predictor."""
         eta = self.along(self.coefficients)
-        return eta + self.rows.offset if self._design.offset else eta
+        return eta + self.rows.offset if self._design.roles.offset else eta
 
     def along(self, direction: np.ndarray) -> np.ndarray:
         """Return the change of the linear predictor along a direction [p]."""
@@ -79,16 +79,16 @@ class Evaluated:
     def reach(self) -> np.ndarray:
         """1 plus the sizes of all that the linear predictor consists of; these alone where it has the unit of the response."""
         rows, family = self.rows, self._design.distribution
-        is_relative = family.quadratic or family.positive_predictor or self._design.origin
+        is_relative = family.quadratic or family.positive_predictor or self._design.likelihood.origin
         of_mean = 0.0 if is_relative else 1.0
         columns = [each.changed(np.abs) for each in self.columns]
         reach = of_mean + self._along(np.abs(self.coefficients), np.abs(self.uncoded), columns)
-        return reach + np.abs(rows.offset) if self._design.offset else reach
+        return reach + np.abs(rows.offset) if self._design.roles.offset else reach
 
     @cached_property
     def terms(self) -> Terms:
         rows = self.rows
-        return self._design.distribution.terms(self.eta, rows.y, rows.weight, self._design.unit_weights)
+        return self._design.distribution.terms(self.eta, rows.y, rows.weight, not self._design.roles.multiplicities)
 
     @property
     def contributions(self) -> Values:

@@ -35,7 +35,7 @@ def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
 def sum_layout(design: Design, sums: Mapping[str, Sum], bases: Sequence[Basis] = ()) -> SumLayout:
     """The positions of these sums, for rows with the groups of the design and the columns of these bases."""
     sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
-    sizes |= {cluster_key(number): count for number, count in enumerate(design.cluster_counts)}
+    sizes |= {cluster_key(number): count for number, count in enumerate(design.inference.cluster_counts)}
     return SumLayout(sums, sizes, bases)
 
 

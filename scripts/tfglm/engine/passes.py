@@ -201,7 +201,7 @@ class Passes:
     def __init__(self, design: Design, signature: Signature):
         self.design, self.signature = design, signature
         self.family = design.distribution
-        of_classes = EvaluatedOrdered if design.is_ordered else EvaluatedClasses
+        of_classes = EvaluatedOrdered if design.likelihood.is_ordered else EvaluatedClasses
         self._evaluated = of_classes if design.equations else Evaluated
         self.single = [k for k, part in enumerate(design.parts) if not part.grouping]
         self.grouped = [k for k, part in enumerate(design.parts) if part.grouping]
@@ -213,10 +213,10 @@ class Passes:
         # Without weights each row counts as one.
         counted = {
             "rows": "rows",
-            "weight_sum": "rows" if design.unit_weights else "row_weight",
+            "weight_sum": "row_weight" if design.roles.multiplicities else "rows",
             "response": "response",
         }
-        counted |= {f"class_{number}": f"class_{number}" for number, _ in enumerate(design.class_labels)}
+        counted |= {f"class_{number}": f"class_{number}" for number, _ in enumerate(design.likelihood.class_labels)}
         counts = {name: Sum(value) for name, value in counted.items()}
         if self.family.is_movable:
             counts["squares"] = Sum("squares")
@@ -301,37 +301,37 @@ class Passes:
     @cached_property
     def scores(self) -> Pass:
         sums = {}
-        for number in range(len(self.design.cluster_counts)):
+        for number in range(len(self.design.inference.cluster_counts)):
             by, which = cluster_key(number), f"_of_{number}" if number else ""
             sums[f"rows{which}"] = Sum("rows", (), (by,))
             sums |= {f"{name}{which}": sum_ for name, sum_ in derivative(self.design, self.parts, by).items()}
-        stage = Stage(self._layout(sums), self._cluster_scores, crossed=bool(self.design.crossed))
+        stage = Stage(self._layout(sums), self._cluster_scores, crossed=bool(self.design.inference.crossed))
         return Pass(self, "scores", [stage])
 
     @cached_property
     def cluster_columns(self) -> Pass:
         design, columns, squares = self.design, {}, {}
-        for number in range(len(design.clusters)):
+        for number in range(len(design.inference.clusters)):
             by, which = cluster_key(number), f"_of_{number}" if number else ""
             for name, sum_ in derivative(design, self.parts, by).items():
                 columns[f"{name}{which}"] = sum_
                 columns[f"weight{sum_.value.removeprefix('residual')}{which}"] = Sum(sum_.value, (), (by,))
                 if sum_.numbers:
                     squares[f"square_{name}{which}"] = sum_
-        stages = [Stage(self._layout(columns), self._weights_in_clusters, crossed=bool(design.crossed))]
+        stages = [Stage(self._layout(columns), self._weights_in_clusters, crossed=bool(design.inference.crossed))]
         if squares:
             layout = self._layout(squares)
-            squared = Stage(layout, self._weights_in_clusters, np.square, crossed=bool(design.crossed))
+            squared = Stage(layout, self._weights_in_clusters, np.square, crossed=bool(design.inference.crossed))
             stages.append(squared)
         return Pass(self, "cluster_columns", stages)
 
     @cached_property
     def cluster_information(self) -> Pass:
         sums: dict[str, Sum] = {}
-        for number in range(len(self.design.clusters)):
+        for number in range(len(self.design.inference.clusters)):
             which = f"_of_{number}" if number else ""
             sums |= {f"{name}{which}": sum_ for name, sum_ in self._products(cluster_key(number)).items()}
-        crossed = bool(self.design.crossed)
+        crossed = bool(self.design.inference.crossed)
         stage = Stage(self._layout(sums), self._weights_of_clusters, crossed=crossed)
         return Pass(self, "cluster_information", [stage])
 
@@ -415,7 +415,7 @@ class Passes:
         }
         # If responses are 0 and 1, both sums are 0, and logarithms of factorials would cost more than everything else
         # together.
-        if self.family.counts_events and not (self.design.trials or self.design.weights):
+        if self.family.counts_events and not (self.design.roles.trials or self.design.roles.weights):
             return values | {"saturated": 0.0, "base": 0.0}
         safe, weight = np.where(kept & ~impossible, y, 0.0), np.where(kept, rows.prior_weight, 1.0)
         saturated, base = self.family.saturated(safe), self.family.base(safe, weight)
@@ -467,7 +467,7 @@ class Passes:
 
     def _directions(self, evaluated: Evaluated) -> Values:
         rows, eta = evaluated.rows, evaluated.eta
-        if self.design.offset:
+        if self.design.roles.offset:
             eta = eta - rows.offset
         largest = np.abs(evaluated.coefficients).max()
         # A row that a separating direction leaves where it is moves by the rounding error of the direction.

@@ -101,7 +101,7 @@ class Rows:
         changed = Rows(design, self._columns, self._tables, self._positions, self._count)
         changed._set, changed._values = scenario.levels, scenario.numbers
         changed._levels = {name: np.full(self._count, level) for name, level in scenario.levels.items()}
-        for factor in (*design.numeric, *([design.offset] if design.offset else [])):
+        for factor in design.numeric_with_offset:
             if factor.column in scenario.numbers and len(factor.columns) == 1:
                 values = transforms.apply(np, factor.learnt, np.array([scenario.numbers[factor.column]]))
                 changed._numbers[factor.name] = [np.full(self._count, value[0]) for value in values]
@@ -144,7 +144,7 @@ class Rows:
     def clusters(self) -> np.ndarray:
         """For each column of clusters the number of a row's cluster, 0 to its count - 1, [columns, rows]; negative for a row that
         belongs to none, which takes no part."""
-        columns = [self._codes(clusters.column) for clusters in self._design.clusters]
+        columns = [self._codes(clusters.column) for clusters in self._design.inference.clusters]
         numbers = [self.looked_up(cluster_key(k), column) for k, column in enumerate(columns)]
         return np.array(numbers).reshape(len(columns), self._count)
 
@@ -157,12 +157,12 @@ class Rows:
     def crossed_groups(self) -> np.ndarray:
         """`groups`, and behind them the other clusters of `Design.cluster_counts`. They take longer: few passes need them."""
         design, groups = self._design, self.groups
-        if not design.crossed:
+        if not design.inference.crossed:
             return groups
         numbers = np.maximum(self.clusters, 0)
         columns = [*numbers[1:]]
-        for number, cells in enumerate(design.cells, len(design.clusters)):
-            sizes = [design.clusters[k].count for k in cells.of]
+        for number, cells in enumerate(design.inference.cells, len(design.inference.clusters)):
+            sizes = [design.inference.clusters[k].count for k in cells.of]
             joint = np.ravel_multi_index(tuple(numbers[list(cells.of)]), sizes)
             known = self._positions[(cluster_key(number),)]
             columns.append(np.minimum(np.searchsorted(known, joint), len(known) - 1))
@@ -201,7 +201,7 @@ class Rows:
         for having none, 0 or negative."""
         flag = self.looked_up("missing", MISSING)
         groupings, signed = self._design.groupings, self._design.group_type
-        groups = np.empty((len(groupings) + (self._design.cluster is not None), self._count), signed)
+        groups = np.empty((len(groupings) + (self._design.inference.cluster is not None), self._count), signed)
         for group, grouping in zip(groups, groupings, strict=False):
             if len(grouping) == 1 and grouping[0] in self._set:
                 group[:] = self._set[grouping[0]]
@@ -211,7 +211,7 @@ class Rows:
                 kernels.look_up_level(self._tables[f"level/{factor.name}"], codes, group, flag)
             else:
                 kernels.look_up_level(self._tables[f"group/{':'.join(grouping)}"], self._joint(grouping), group, flag)
-        if self._design.cluster:
+        if self._design.inference.cluster:
             groups[-1] = np.maximum(self.clusters[0], 0)
         return groups.view(np.dtype(f"u{signed.name}")), flag
 
@@ -237,8 +237,7 @@ class Rows:
         flag, classes = self._grouped[1], self._design.classes
         if classes:
             flag = np.where(flag >= 0, np.minimum(self.level(classes), 0), flag)
-        offset = [self._design.offset] if self._design.offset else []
-        for factor in (*self._design.numeric, *offset):
+        for factor in self._design.numeric_with_offset:
             if transforms.may_fail(factor.learnt):
                 finite = np.isfinite(sum(self.numbers(factor)))
                 flag = np.where((flag >= 0) & ~finite, NOT_FINITE, flag)
@@ -250,7 +249,7 @@ class Rows:
         assert of_design
         if groups:
             return self.looked_up("fold", self._codes(groups.column))
-        of_collapsed = stored_name(self._design.response or "", of_design.number)
+        of_collapsed = stored_name(self._design.roles.response or "", of_design.number)
         if of_collapsed in self._columns:
             return self._columns[of_collapsed]
         return folds_of_rows(checksums, self._count, of_design.number)
@@ -276,18 +275,15 @@ class Rows:
     @property
     def repeats(self) -> np.ndarray | float:
         """The number of rows that each row represents, whether it takes part or not."""
-        return self.number(self._design.frequency) if self._design.frequency else 1.0
+        return self.number(self._design.roles.frequency) if self._design.roles.frequency else 1.0
 
     @cached_property
     def frequency(self) -> np.ndarray:
         """The number of rows that each row represents: 0 for a row that takes no part."""
         kept = self.flag >= 0
-        for column in (self._design.frequency, self._design.weights, self._design.trials):
-            if column:
-                kept &= self.number(column) > 0
-        return (
-            np.where(kept, self.number(self._design.frequency), 0.0) if self._design.frequency else kept.astype(float)
-        )
+        for column in self._design.roles.multiplicities:
+            kept &= self.number(column) > 0
+        return np.where(kept, self.repeats, 0.0)
 
     @cached_property
     def kept(self) -> np.ndarray:
@@ -297,7 +293,7 @@ class Rows:
     def prior_weight(self) -> np.ndarray:
         """Its weight in the likelihood, were it one row: the prior weight times the number of trials."""
         weight = self.kept.astype(float)
-        for column in (self._design.weights, self._design.trials):
+        for column in (self._design.roles.weights, self._design.roles.trials):
             if column:
                 weight *= np.where(self.kept, self.number(column), 0.0)
         return weight
@@ -306,21 +302,21 @@ class Rows:
     def weight(self) -> np.ndarray:
         """Its weight in the likelihood."""
         design = self._design
-        if not (design.weights or design.trials):
+        if not (design.roles.weights or design.roles.trials):
             return self.frequency
-        return self.prior_weight if not design.frequency else self.frequency * self.prior_weight
+        return self.prior_weight if not design.roles.frequency else self.frequency * self.prior_weight
 
     @cached_property
     def y(self) -> np.ndarray:
         """The response; of trials, the share of events; of classes, the number of the class."""
-        if not self._design.response:
+        if not self._design.roles.response:
             return np.zeros(self._count)
         classes = self._design.classes
-        y = self.level(classes).astype(float) if classes else self.number(self._design.response)
-        if self._design.trials:
-            y /= self.number(self._design.trials)
-        if self._design.origin:
-            y -= self._design.origin
+        y = self.level(classes).astype(float) if classes else self.number(self._design.roles.response)
+        if self._design.roles.trials:
+            y /= self.number(self._design.roles.trials)
+        if self._design.likelihood.origin:
+            y -= self._design.likelihood.origin
         kernels.keep(y, self.frequency)
         return y
 
@@ -378,7 +374,7 @@ class Rows:
     def linear_predictor(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """`coefficients` [coefficients], `parts` as `kernels.add_linear_predictor` takes them, `numbers` [multipliers, rows]."""
         eta = self.without_offset(coefficients, parts, numbers)
-        return eta + self.offset if self._design.offset else eta
+        return eta + self.offset if self._design.roles.offset else eta
 
     def without_offset(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The linear predictor without the offset."""
@@ -388,8 +384,8 @@ class Rows:
 
     @cached_property
     def offset(self) -> np.ndarray:
-        assert self._design.offset
-        return np.where(self.flag >= 0, self.numbers(self._design.offset)[0], 0.0)
+        assert self._design.roles.offset
+        return np.where(self.flag >= 0, self.numbers(self._design.roles.offset)[0], 0.0)
 
 
 def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
@@ -397,7 +393,7 @@ def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
     none. For the clusters of rows that agree in several columns the combinations that occur, int64."""
     positions: dict[tuple[str, ...], np.ndarray] = {
         (cluster_key(number),): np.array(cells.joint, np.int64)
-        for number, cells in enumerate(design.cells, len(design.clusters))
+        for number, cells in enumerate(design.inference.cells, len(design.inference.clusters))
     }
     for grouping in design.groupings:
         if len(grouping) > 1:
@@ -437,7 +433,7 @@ def rows_of(
     """
     paths, expected, blocks, counts, files, *tables = call
     keys, of_file = table_keys(design, signature)[1:], {}
-    of_response = next((k for k, column in enumerate(signature.inputs) if column.column == design.response), 0)
+    of_response = next((k for k, column in enumerate(signature.inputs) if column.column == design.roles.response), 0)
     with BlockReader(signature, paths, expected) as reader:
         for number, (block, count) in enumerate(zip(blocks, counts, strict=True)):
             if not count:
@@ -456,11 +452,15 @@ def rows_of(
 def table_keys(design: Design, signature: Signature) -> list[str]:
     """The names of the tables that a pass gets, in their order: `file` says for each shard which row of the others is its own."""
     coded = {column.column for column in signature.inputs if column.coded}
-    numbers = [None if design.classes else design.response, design.weights, design.frequency, design.trials]
+    numbers = [
+        None if design.classes else design.roles.response,
+        design.roles.weights,
+        design.roles.frequency,
+        design.roles.trials,
+    ]
     # The numbers of a factor of two columns are no table of the codes of one.
     numbers += [column for factor in design.numeric if len(factor.columns) > 1 for column in factor.columns]
-    factors = [*design.numeric, *([design.offset] if design.offset else [])]
-    factors = [factor for factor in factors if len(factor.columns) == 1]
+    factors = [factor for factor in design.numeric_with_offset if len(factor.columns) == 1]
     return [
         "file",
         "missing",
@@ -471,10 +471,10 @@ def table_keys(design: Design, signature: Signature) -> list[str]:
         *(
             f"outside/{factor.name}"
             for factor in factors
-            if factor is not design.offset and factor.column in coded and transforms.learns_range(factor.learnt)
+            if factor is not design.roles.offset and factor.column in coded and transforms.learns_range(factor.learnt)
         ),
         *(f"level/{factor.name}" for factor in design.categorical),
-        *(cluster_key(number) for number in range(len(design.clusters))),
+        *(cluster_key(number) for number in range(len(design.inference.clusters))),
         *(["fold"] if design.groups_of_folds else []),
         *(f"group/{':'.join(grouping)}" for grouping in design.groupings if len(grouping) > 1),
     ]

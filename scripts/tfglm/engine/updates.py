@@ -106,7 +106,7 @@ class Updates:
         numbers = np.zeros((3 + len(self._multipliers), len(rows.flag)), SMALL)
         numbers[0], numbers[1] = rows.y, rows.weight
         rows.multiplied(self._multipliers, numbers[3:])
-        if self.design.offset:
+        if self.design.roles.offset:
             numbers[2] = rows.offset
         if unit != 1.0:
             numbers[[0, 2]] /= SMALL(unit)
@@ -119,7 +119,7 @@ class Updates:
         y, weight, offset, multipliers = numbers[0], numbers[1], numbers[2], numbers[3:]
         eta = offset.copy()
         kernels.add_linear_predictor(eta, weights, self._parts, groups, multipliers)
-        terms = self.family.terms(eta, y, weight, self.design.unit_weights)
+        terms = self.family.terms(eta, y, weight, not self.design.roles.multiplicities)
         residual = terms.score * SMALL(1 / (mean_weight * len(y)))
         gradient = np.zeros(self.design.size, SMALL)
         self._gradient_layout.add(gradient, {"residual": residual}, lambda: multipliers, groups)

@@ -90,8 +90,9 @@ class Workload:
 
     def as_in(self, other: "Workload") -> Self:
         """The rows that another workload of the same coefficients goes through, with the family and the origin of its design."""
-        mine, theirs = self.design, other.design
-        design = replace(mine, theta=theirs.theta, power=theirs.power, origin=theirs.origin, offset=theirs.offset)
+        theirs = other.design.likelihood
+        design = self.design.with_likelihood(theta=theirs.theta, power=theirs.power, origin=theirs.origin)
+        design = design.with_roles(offset=other.design.roles.offset)
         return self._changed(design=design, excluded=other.excluded, left_out=other.left_out, unknown=other.unknown)
 
     def sampled(self, share: float) -> Self:
@@ -253,7 +254,7 @@ class Workload:
         folds = self.design.folds
         if folds and folds.fold is not None and not folds.groups:
             # Collapsed rows store the fold, because their places do not determine it.
-            known = stored_name(self.design.response or "", folds.number)
+            known = stored_name(self.design.roles.response or "", folds.number)
             read += [column for column in file.manifest.columns if column.name == known]
         return list(dict.fromkeys(read))
 
@@ -303,10 +304,10 @@ class Workload:
         sizes = {column.column: column.table_size for column in signature.inputs}
         if key == "missing":
             patterns = [
-                MISSING_VALUE if lacks(pattern, self.design.required) else 0 for pattern in file.values(MISSING)
+                MISSING_VALUE if lacks(pattern, self.design.roles.required) else 0 for pattern in file.values(MISSING)
             ]
             return padded([0, *patterns], sizes[MISSING], np.int32)
-        for place, clusters in enumerate(self.design.clusters):
+        for place, clusters in enumerate(self.design.inference.clusters):
             if key == cluster_key(place):
                 of_codes = self._mapped_codes(key, file, partial(self._clusters_of, place))
                 return padded(of_codes, sizes[file.codes(clusters.column).name], np.int32)
@@ -330,7 +331,9 @@ class Workload:
         number = ""
         if what != "outside":
             name, _, number = name.rpartition("/")
-        factor = next(factor for factor in (*self.design.numeric, self.design.offset) if factor and factor.name == name)
+        factor = next(
+            factor for factor in (*self.design.numeric, self.design.roles.offset) if factor and factor.name == name
+        )
         with np.errstate(all="ignore"):
             values = number_table(file, factor.column)
             if what == "outside":
@@ -343,8 +346,8 @@ class Workload:
         """The number of each cluster by its value, for each column of clusters. Raises UserError if the files have not as many as
         the design."""
         numbered = []
-        for clusters in self.design.clusters:
-            numbered.append(cluster_numbers(clusters, self.files, self.design.required))
+        for clusters in self.design.inference.clusters:
+            numbered.append(cluster_numbers(clusters, self.files, self.design.roles.required))
             if len(numbered[-1]) != clusters.count:
                 raise UserError(
                     f"models.{self.design.model}: the shards have {len(numbered[-1]):,} clusters (values of "
@@ -360,14 +363,14 @@ class Workload:
         return self._numbers_of_codes[key][id(file)]
 
     def _clusters_of(self, place: int) -> list[np.ndarray]:
-        clusters, numbers = self.design.clusters[place], self._cluster_numbers[place]
+        clusters, numbers = self.design.inference.clusters[place], self._cluster_numbers[place]
         return numbers_by_code(clusters, numbers, self.files, MISSING_VALUE, UNSEEN_LEVEL)
 
     def _folds(self) -> list[np.ndarray]:
         """The fold of each code of the column that groups them; the first is that of no value, which takes no part anyway."""
         folds, groups = self.design.folds, self.design.groups_of_folds
         assert folds and groups
-        numbered = cluster_numbers(groups, self.files, self.design.required)
+        numbered = cluster_numbers(groups, self.files, self.design.roles.required)
         dealt_to = assign_folds(written(numbered["value"]).to_list(), folds.number)
         return numbers_by_code(groups, numbered.with_columns(cluster=pl.Series(dealt_to)), self.files)
 

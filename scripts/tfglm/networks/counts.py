@@ -58,7 +58,7 @@ def count(
         y, weight = read.numbers[:, RESPONSE].astype(float), read.numbers[:, WEIGHT].astype(float)
         if not np.all((y >= family.smallest) & (y <= family.largest)):
             raise UserError(
-                f"{where}.family: `{units.design.response}` has values that family {family.name} does not allow"
+                f"{where}.family: `{units.design.roles.response}` has values that family {family.name} does not allow"
             )
         if classes:
             of_classes += np.bincount(y.astype(int), weight, len(of_classes))
@@ -92,8 +92,8 @@ def count(
     mean = response / weight_sum
     variance = squares / weight_sum - mean**2
     if variance <= (SMALLEST_SPREAD * mean) ** 2:
-        constant = mean + units.design.origin
-        raise UserError(f"{where}: the response `{units.design.response}` is {constant:g} in all training rows")
+        constant = mean + units.design.likelihood.origin
+        raise UserError(f"{where}: the response `{units.design.roles.response}` is {constant:g} in all training rows")
     scale = math.sqrt(variance) if family.link_name == "identity" else 1.0
     start = family.link(mean) - offset / weight_sum
     shares = [1 - mean, mean] if family.counts_events else None

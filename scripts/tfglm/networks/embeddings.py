@@ -40,7 +40,7 @@ def table(design: Design, weights: Mapping[str, np.ndarray], files: Sequence[Ing
         points = weights.get(f"{layer(design, grouping[0])}/embeddings") if len(grouping) == 1 else None
         if points is not None:
             factor = design.categorical_by_name[grouping[0]]
-            rows = rows_of_levels(factor, files, design.required)
+            rows = rows_of_levels(factor, files, design.roles.required)
             named = pd.DataFrame({"factor": factor.name, "level": factor.levels, "rows": rows})
             dimensions = {f"dimension_{number}": column for number, column in enumerate(points.T, start=1)}
             parts.append(named.assign(**dimensions))

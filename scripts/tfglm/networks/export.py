@@ -52,12 +52,12 @@ class ExportedNetwork(tf.Module):
         inputs = self.covariates.read(columns)
         offset = inputs.offset
         if self._regression:
-            offset += self._regression.linear_predictor(columns) - self.covariates.design.origin
+            offset += self._regression.linear_predictor(columns) - self.covariates.design.likelihood.origin
         unused = tf.zeros_like(offset)  # response and weight
         numbers = tf.concat([inputs.numbers, tf.stack([offset, unused, unused], axis=1)], axis=1)
         groups = inputs.groups if self.covariates.design.groupings else tf.zeros_like(unused[:, None])
         of_network = [tf.cast(groups, tf.int32), tf.cast(numbers, tf.float32)]
-        eta = tf.cast(self._network(of_network, training=False), tf.float64) + self.covariates.design.origin
+        eta = tf.cast(self._network(of_network, training=False), tf.float64) + self.covariates.design.likelihood.origin
         known = inputs.known & tf.math.is_finite(offset)
         if self._classes:
             known = known[:, None]

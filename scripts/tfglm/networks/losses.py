@@ -94,7 +94,7 @@ def weights_of_classes(design: Design, settings: TrainingConfig, shares: list[fl
     for name in given:
         if name not in names:
             raise UserError(
-                f"networks.{design.model}.class_weights: `{design.response}` has no class `{name}`"
+                f"networks.{design.model}.class_weights: `{design.roles.response}` has no class `{name}`"
                 f"{nearest(name, names) or ';'} there are {', '.join(names)}"
             )
     weights = [float(given.get(name, 1.0)) for name in names]

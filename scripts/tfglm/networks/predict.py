@@ -15,7 +15,7 @@ from tfglm.results.predict import Scored
 
 def score(units: Units, network: keras.Model) -> Iterator[Scored]:
     """The rows of each shard in order: `eta`, `response`, `flag`, `weight`, `frequency` and `outside`, each [rows]."""
-    forward, origin = _forward(network), units.design.origin
+    forward, origin = _forward(network), units.design.likelihood.origin
     for file, shard, numbers in units.shards:
         parts: list[dict[str, np.ndarray]] = []
         for number in numbers:

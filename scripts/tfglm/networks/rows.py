@@ -89,10 +89,10 @@ class Units:
         passes, call, shard, place = self._calls[number]
         (evaluated,) = passes.evaluated(self._zeros, call)
         rows, design = evaluated.rows, self.design
-        flag, offset = rows.flag, rows.offset if design.offset else np.zeros(len(rows.flag))
+        flag, offset = rows.flag, rows.offset if design.roles.offset else np.zeros(len(rows.flag))
         if self._offsets:
             eta, of_regression = self._offsets.of(self.shards[shard][:2], place)
-            offset, flag = offset + (eta - design.origin), np.where(flag < 0, flag, of_regression)
+            offset, flag = offset + (eta - design.likelihood.origin), np.where(flag < 0, flag, of_regression)
         kept = flag >= 0
         weight = np.where(kept, rows.weight, 0.0)
         numbers = np.empty((len(flag), self.multipliers + 3), np.float32)

@@ -45,7 +45,7 @@ def units(design: Design, files: Sequence[IngestedFile], split: str, offset: Reg
     workload = Workload(design, files, split, unseen=unseen.missing_levels(design))
     if not offset:
         return Units(workload)
-    of_offset = offset.design if design.response else offset.design.to_predict
+    of_offset = offset.design if design.roles.response else offset.design.to_predict
     return Units(workload, (Workload(of_offset, files, split, unseen=unseen.missing_levels(of_offset)), offset.fitted))
 
 

@@ -117,7 +117,7 @@ def show_embeddings(curves: Curves, design: Design, network: keras.Model, files:
             if len(grouping) != 1:
                 continue
             factor = design.categorical_by_name[grouping[0]]
-            rows = rows_of_levels(factor, files, design.required)
+            rows = rows_of_levels(factor, files, design.roles.required)
             kept = np.argsort(-rows, kind="stable")[:MOST_LEVELS]
             levels = pd.DataFrame({"level": np.array(factor.levels)[kept], "rows": rows[kept]})
             levels = levels.replace(r"[\t\r\n]", " ", regex=True)

@@ -36,7 +36,7 @@ class ReferenceGrid:
 
     @property
     def offset(self) -> float:
-        return float(self._values[""].mean()) if self._design.offset else 0.0
+        return float(self._values[""].mean()) if self._design.roles.offset else 0.0
 
     @cached_property
     def _numbers(self) -> list[float]:

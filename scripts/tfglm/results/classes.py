@@ -47,7 +47,7 @@ def predictions(
     scored = score(Workload(covariates, [file], "predict", unseen=unseen), fitted, "rows_of_design")
 
     def estimate(rows: Scored) -> dict[str, pa.Array]:
-        return predicted(rows, design.class_labels, family) | errors_of_probabilities(design, fitted, rows)
+        return predicted(rows, design.likelihood.class_labels, family) | errors_of_probabilities(design, fitted, rows)
 
     return tables(covariates, file, identity, scored, estimate)
 
@@ -55,9 +55,9 @@ def predictions(
 def errors_of_probabilities(design: Design, fitted: Fitted, scored: Scored) -> dict[str, pa.Array]:
     """The columns `std_error[<class>]`: the standard error of the probability of each class, by the delta method; missing where
     a row has no prediction, and in a fit without standard errors."""
-    known, labels = scored.rows["flag"] >= 0, design.class_labels
+    known, labels = scored.rows["flag"] >= 0, design.likelihood.class_labels
     errors = np.full((len(labels), len(known)), np.nan)
-    if np.isfinite(fitted.dispersion) and not design.penalised and known.any():
+    if np.isfinite(fitted.dispersion) and not design.penalty.given and known.any():
         groups, multipliers = scored.rows["groups"][known], scored.rows["multipliers"][known]
         _, slope = probabilities(design.distribution, scored.rows["eta"][known])
         equations, factors = parts_of_equations(design), np.empty(multipliers.shape)

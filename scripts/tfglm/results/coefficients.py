@@ -39,7 +39,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
     and random effects have no tests. If an exact fit has not converged, the status says so.
     """
     design, fitted = estimated.design, estimated.fitted
-    penalised = design.penalised
+    penalised = design.penalty.given
     variances = fitted.variances(estimated.transform)
     errors, classical = (
         np.where(estimated.kept, np.sqrt(np.maximum(variance, 0.0)), np.nan) for variance in variances[:2]
@@ -66,7 +66,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         if np.isfinite(fitted.dispersion):  # not of a lasso
             columns["posterior_sd"] = classical
     else:
-        if design.std_errors != "classical":
+        if design.inference.std_errors != "classical":
             columns["classical_std_error"] = classical
         reference = estimated.distribution(estimated.transform, scipy.sparse.eye_array(design.size, format="csr"))
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
@@ -145,7 +145,7 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
     rows = (weights @ estimated.transform).tocsr()
     errors = np.sqrt(estimated.fitted.variances(rows).chosen) if len(wanted) else np.zeros(0)
     shown = {"contrast": list(wanted), "estimate": values}
-    if estimated.design.penalised:
+    if estimated.design.penalty.given:
         return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(estimated.fitted.dispersion) else {}))
     reference = estimated.distribution(rows, weights)
     errors = np.where(reference.unseen, np.nan, errors)

@@ -50,7 +50,7 @@ def diagnosed(
     numbers = list(dict.fromkeys(column for factor in design.numeric if not factor.shape for column in factor.columns))
     leverage = (
         design.rows["train"] <= MOST_WITH_LEVERAGE
-        and not (design.absorbed or design.penalised)
+        and not (design.absorbed or design.penalty.given)
         and np.isfinite(fitted.dispersion)
     )
     columns = list(dict.fromkeys([*numbers, *identity]))

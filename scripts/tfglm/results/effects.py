@@ -56,7 +56,7 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
     the slope of that number, which slope_of names, and there is no reference.
     """
     design = estimated.design
-    error_name = "posterior_sd" if design.penalised else "std_error"
+    error_name = "posterior_sd" if design.penalty.given else "std_error"
     names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
     names += ["slope_of"] if any(map(design.multiplier_of, design.terms)) else []
     names += ["column_2", "value_2", "reference_2", "is_far"] if any(map(design.is_surface, design.terms)) else []

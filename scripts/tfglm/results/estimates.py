@@ -120,7 +120,7 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     at_references = at_reference(design, zeros, directions)
     held, basis = hold(directions, references_first(design, at_references), sizes)
     transform = (holding_zero(held, basis) @ scale).tocsr()
-    if design.is_ordered:
+    if design.likelihood.is_ordered:
         transform = (thresholds(design) @ transform).tocsr()
     separated = fitted.status == SEPARATED
     is_held = np.isin(np.arange(design.size), held)
@@ -200,7 +200,7 @@ def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) 
     """Return the number of the reference level of each categorical factor. Absorbed factors and the response have none."""
     chosen = {}
     for factor in design.reported.categorical:
-        if factor.name == design.response:
+        if factor.name == design.roles.response:
             continue
         finite = np.zeros(len(factor.levels), bool)
         parts = [part for part in design.parts if factor.name in part.grouping]

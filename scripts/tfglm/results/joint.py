@@ -80,7 +80,9 @@ def joint_tests(
     for row, (p, log_p) in tails.items():
         if np.isfinite(log_p):
             table.loc[row, ["p_value", "neg_log10_p"]] = p, abs(log_p) / np.log(10)
-    return with_fits_without(table, likelihood_ratios) if estimated.design.tests == "likelihood_ratio" else table
+    return (
+        with_fits_without(table, likelihood_ratios) if estimated.design.inference.tests == "likelihood_ratio" else table
+    )
 
 
 def with_fits_without(table: pd.DataFrame, likelihood_ratios: Sequence[Mapping]) -> pd.DataFrame:
@@ -146,7 +148,7 @@ def joint_test(
     """The test of a term: its name and the COLUMNS."""
     design, slices = estimated.design, estimated.design.slices
     where = np.concatenate([np.arange(design.size)[slices[each.name]] for each in design.terms if each.base == term])
-    if design.penalised:
+    if design.penalty.given:
         return term, np.nan, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
     if likelihood_ratio:
         note = likelihood_ratio.get("note", "likelihood ratio, as there are separated levels")

@@ -210,10 +210,10 @@ def marginal_tables(
     coefficients = with_limits(fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
     inference = Inference(design, fitted, df_residual, confidence, fewest)
-    logarithm = logarithm_of(design.formula, design.family, design.link)
+    logarithm = logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
     effects: list[Columns] = []
     means: list[Columns] = []
-    for number, label in enumerate(design.class_labels if design.equations else ("",)):
+    for number, label in enumerate(design.likelihood.class_labels if design.equations else ("",)):
         of_class: Columns = {"class": label} if design.equations else {}
         for term, left_out in averaged.left_out.items():
             factor = design.categorical_by_name.get(term)
@@ -254,7 +254,7 @@ def in_two_ways(design: Design, column: str) -> str:
 
 def numbers_of(design: Design) -> list[Numeric]:
     """Return the factors of numbers, including the factor of the offset."""
-    return [*design.numeric, *([design.offset] if design.offset else [])]
+    return [*design.numeric, *([design.roles.offset] if design.roles.offset else [])]
 
 
 def table(parts: Sequence[Columns], columns: Sequence[str]) -> pd.DataFrame:
@@ -299,8 +299,8 @@ class Inference:
         lost = NOT_IDENTIFIED if len(self.fitted.separating) else "aliased"
         status = np.where((status == "") & ~self.fitted.estimable(derivative), lost, status)
         estimate = np.where((status == "") | (status == "separated"), estimate, np.nan)
-        if self.design.penalised or not np.isfinite(self.fitted.dispersion):
-            only = PENALISED if self.design.penalised else NO_ERRORS
+        if self.design.penalty.given or not np.isfinite(self.fitted.dispersion):
+            only = PENALISED if self.design.penalty.given else NO_ERRORS
             return {"estimate": estimate, "status": np.where(status == "", only, status)}
         has_error = status == ""
         by_place = np.where(has_error[:, None], derivative, 0.0)
@@ -381,7 +381,7 @@ class Levels:
 
 def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: str) -> np.ndarray:
     """The sums of the responses, or the rows of a class, by level of a factor."""
-    if design.is_ordered:
+    if design.likelihood.is_ordered:
         return design.by_level(factor.name, fitted.rows) * share_outside(design, fitted)
     if not design.compares_classes:
         return design.by_level(factor.name, fitted.responses)

@@ -158,12 +158,12 @@ def average_rows(
     grid = grid_values(design) if balanced else {}
     columns = [column for number in design.numeric for column in number.columns] if balanced else []
     slopes = [variable.column for variable in listed if not (variable.factor or variable.left_out)]
-    read = with_values(replace(design, cluster=None), list(dict.fromkeys([*slopes, *columns])))
+    read = with_values(design.without_clusters(), list(dict.fromkeys([*slopes, *columns])))
     training = Workload(read, files, "train")
     training = collapsed.over(of_collapsed, training) if of_collapsed else training
     workload = without_separated(training, fitted)
     rows = average(workload, [*asked, *grid.values()], population.coefficients[0], threads)
-    classes = range(len(design.class_labels) if design.equations else 1)
+    classes = range(len(design.likelihood.class_labels) if design.equations else 1)
 
     def by_class(averages: Mapping[str, Any], kind: Any) -> dict[str, list]:
         return {
@@ -227,35 +227,35 @@ def at_offset(design: Design, fitted: Fitted, value: float) -> tuple[Design, Fit
     Raises UserError if there is no intercept, or if the offset of the value is not finite.
     """
     where = f"models.{design.model}.offset_at"
-    assert design.offset
+    assert design.roles.offset
     with np.errstate(all="ignore"):
-        number = float(transforms.apply(np, design.offset.learnt, np.array([float(value)]))[0][0])
+        number = float(transforms.apply(np, design.roles.offset.learnt, np.array([float(value)]))[0][0])
     if not np.isfinite(number):
-        raise UserError(f"{where}: `{design.offset.name}` is not finite at {value:g}; choose another value")
+        raise UserError(f"{where}: `{design.roles.offset.name}` is not finite at {value:g}; choose another value")
     if INTERCEPT not in design.slices:
         raise UserError(f"{where}: the model has no intercept, which would hold the offset; remove the key")
     coefficients = fitted.coefficients.copy()
     coefficients[design.slices[INTERCEPT]] += number
-    return replace(design, offset=None), replace(fitted, coefficients=coefficients), number
+    return design.with_roles(offset=None), replace(fitted, coefficients=coefficients), number
 
 
 def grid_values(design: Design) -> dict[str, GridValues]:
     """What gathers the values of a balanced grid, by the column of numbers, and of the offset under ''."""
     values = {column: GridValues(value_of(column)) for number in design.numeric for column in number.columns}
-    return values | ({"": GridValues(design.offset)} if design.offset else {})
+    return values | ({"": GridValues(design.roles.offset)} if design.roles.offset else {})
 
 
 def level_means(design: Design, factor: Categorical, coefficients: np.ndarray, largest: Largest) -> LevelMeans:
     """Return the averages of a factor, to which the rows are then added."""
     if design.equations:
-        return (OrderedMeans if design.is_ordered else ClassMeans)(design, factor, coefficients)
+        return (OrderedMeans if design.likelihood.is_ordered else ClassMeans)(design, factor, coefficients)
     return (BinnedMeans if is_binned(design, factor, largest) else LevelMeans)(design, factor, coefficients)
 
 
 def slope_kind(design: Design) -> type[MeanSlope]:
     """The kind of averages of the derivative by a number."""
     if design.equations:
-        return OrderedSlopes if design.is_ordered else ClassSlopes
+        return OrderedSlopes if design.likelihood.is_ordered else ClassSlopes
     return MeanSlope
 
 
@@ -269,7 +269,7 @@ def is_binned(design: Design, factor: Categorical, largest: Largest) -> bool:
 def response_kind(design: Design) -> type[MeanResponse]:
     """The kind of averages of the response."""
     if design.equations:
-        return OrderedResponse if design.is_ordered else ClassResponse
+        return OrderedResponse if design.likelihood.is_ordered else ClassResponse
     return MeanResponse
 
 
@@ -296,7 +296,9 @@ def why_left_out(design: Design, variable: Variable, largest: Largest, times: in
     if factor is None:
         fixed = [part for part in design.parts if part not in design.random_parts]
         numbers = [design.numeric_by_name[name] for part in fixed for name, _ in part.multiplier]
-        if not any(column in number.columns for number in (*numbers, *([design.offset] if design.offset else []))):
+        if not any(
+            column in number.columns for number in (*numbers, *design.numeric_with_offset[len(design.numeric) :])
+        ):
             return "left out: its mean slope is 0, as it has random slopes alone"
         steps = any(is_step(number.learnt) for number in numbers_of(design) if number.column == column)
         return "left out: a function of the formula changes in steps" if steps else ""

@@ -70,19 +70,19 @@ def problem_of(model: ComparedModel) -> str | None:
         return f"{model.name} is a network"
     if design.has_penalties:
         return f"{model.name} is penalised, so its likelihood is not at its maximum"
-    if design.firth:
+    if design.likelihood.firth:
         return f"{model.name} has Firth's penalty, so its likelihood is not at its maximum"
     if not fit["exact"] or not fit["converged"]:
         return f"{model.name} did not converge to the maximum of its likelihood"
     if fit["perfect_fit"]:
         return f"{model.name} fits perfectly, so its likelihood has no maximum"
     family = design.distribution
-    if design.std_errors == "quasi" or (not family.dispersion_known and family.metrics != "means"):
+    if design.inference.std_errors == "quasi" or (not family.dispersion_known and family.metrics != "means"):
         return f"the dispersion of {model.name} is estimated, and not by maximum likelihood"
-    if design.std_errors != "classical":
+    if design.inference.std_errors != "classical":
         return (
-            f"{model.name} has {design.std_errors} standard errors, and the test takes rows for independent and the variance of "
-            f"the family for true (if they are, say `std_errors: classical`)"
+            f"{model.name} has {design.inference.std_errors} standard errors, and the test takes rows for independent "
+            f"and the variance of the family for true (if they are, say `std_errors: classical`)"
         )
     return None
 

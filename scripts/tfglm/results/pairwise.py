@@ -108,7 +108,7 @@ def differences_in_factor(
         "ci_lower": estimates - margin,
         "ci_upper": estimates + margin,
     }
-    name = FAMILIES[design.family].ratio
+    name = FAMILIES[design.likelihood.family].ratio
     if name:
         with np.errstate(over="ignore"):
             table[name] = np.exp(estimates)

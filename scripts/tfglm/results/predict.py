@@ -76,7 +76,7 @@ def without_value(design: Design, fitted: Fitted) -> np.ndarray:
 def without_estimate(design: Design, fitted: Fitted) -> np.ndarray:
     """Which coefficients are those of levels whose training rows have no part in the fit, as their weights are 0 or all of them
     were left out, [p]. A penalty gives them one, 0."""
-    free = design.penalised_coefficients == 0 if design.penalised else True
+    free = design.penalised_coefficients == 0 if design.penalty.given else True
     return (fitted.status == EMPTY) & free
 
 
@@ -167,7 +167,7 @@ def new_levels(design: Design, scored: Scored) -> dict[str, np.ndarray]:
         column = scored.file.codes(factor.column).name
         (levels,) = levels_by_code(factor, [scored.file], UNSEEN_LEVEL)
         new = levels == UNSEEN_LEVEL
-        new[0] &= factor.column not in design.required  # else the row lacks a value
+        new[0] &= factor.column not in design.roles.required  # else the row lacks a value
         found[factor.name] = new[stored_values(scored.file, scored.shard, column)]
     return found
 
@@ -251,7 +251,7 @@ def estimated(
         mean = family.mean(eta)
         derivative = np.abs(family.slope(eta, mean))
         lower, upper = family.interval(eta - quantile * error, eta + quantile * error)
-    name = "posterior_sd" if design.penalised else "std_error"
+    name = "posterior_sd" if design.penalty.given else "std_error"
     columns = {
         "linear_predictor": eta,
         f"linear_predictor_{name}": error,
@@ -260,7 +260,9 @@ def estimated(
         "ci_lower": lower,
         "ci_upper": upper,
     }
-    columns = with_geometric_means(columns, logarithm_of(design.formula, design.family, design.link))
+    columns = with_geometric_means(
+        columns, logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
+    )
     return {key: pa.array(values, from_pandas=True) for key, values in columns.items()}
 
 

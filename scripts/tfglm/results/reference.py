@@ -95,7 +95,7 @@ def has_t(design: Design) -> bool:
 
 def has_dispersion(design: Design) -> bool:
     """Whether the fit estimates the dispersion."""
-    return not design.distribution.dispersion_known or design.std_errors == "quasi"
+    return not design.distribution.dispersion_known or design.inference.std_errors == "quasi"
 
 
 @dataclass(frozen=True)
@@ -250,13 +250,13 @@ def by_satterthwaite(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: 
 def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
     """Return which coefficients have too few events for a test, [coefficients]. For a class, rows of the reference class
     count as rows without an event; of ordered classes an event is a row outside the most frequent class."""
-    if design.is_ordered:
+    if design.likelihood.is_ordered:
         return few_events(design, fitted.rows, fitted.rows * share_outside(design, fitted))
     if not design.compares_classes:
         return few_events(design, fitted.rows, fitted.responses)
     rows = fitted.rows.reshape(len(design.equations), -1)
     events = expected_events(rows, fitted.responses.reshape(rows.shape))
-    of_reference = np.inf if design.weights else rows - events.sum(axis=0)
+    of_reference = np.inf if design.roles.weights else rows - events.sum(axis=0)
     return (np.minimum(events, of_reference) < FEWEST_EVENTS).ravel()
 
 
@@ -266,7 +266,7 @@ def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarr
     if not (design.distribution.counts_events or design.equations):
         return np.zeros(len(rows), bool)
     events = expected_events(rows, events)
-    one_each = not (design.trials or design.weights or design.is_ordered)
+    one_each = not (design.roles.trials or design.roles.weights or design.likelihood.is_ordered)
     without = rows - events if one_each else np.inf
     return np.minimum(events, without) < FEWEST_EVENTS
 
@@ -276,9 +276,9 @@ def share_outside(design: Design, fitted: Fitted) -> float:
 
     The fit has the rows of each class but the lowest and the highest, and the sum of the numbers of the classes.
     """
-    if design.weights:
+    if design.roles.weights:
         return 1.0
-    highest, rows = len(design.class_labels) - 1, float(fitted.rows[0])
+    highest, rows = len(design.likelihood.class_labels) - 1, float(fitted.rows[0])
     between = [float(fitted.responses[part.where.start]) for part in design.parts if part.term.equation]
     of_highest = (float(fitted.responses[0]) - sum(k * count for k, count in enumerate(between, 1))) / highest
     return 1.0 - max(*between, of_highest, rows - sum(between) - of_highest) / rows

@@ -106,8 +106,8 @@ def influence(
     known = scored.rows["flag"] >= 0
     leverage = np.full(len(known), np.nan)
     leverage[known] = working[known] * fitted.unscaled_variances(design_rows(design, scored.rows, known))
-    dispersion = np.nan if design.penalised else fitted.dispersion
-    if design.std_errors == "quasi":
+    dispersion = np.nan if design.penalty.given else fitted.dispersion
+    if design.inference.std_errors == "quasi":
         dispersion *= fitted.correction
     with np.errstate(invalid="ignore", divide="ignore"):
         standardised = pearson / np.sqrt(dispersion * (1 - leverage))

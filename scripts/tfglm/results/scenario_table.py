@@ -75,7 +75,7 @@ def scenario_table(
     else:
         weights |= {(b, a): {b: 1.0, a: -1.0} for a, b in combinations(averaged.scenarios, 2)}
     tables = []
-    for number, label in enumerate(design.class_labels if design.equations else ("",)):
+    for number, label in enumerate(design.likelihood.class_labels if design.equations else ("",)):
         known = {
             name: dict(effects_in(inference, scenario, references, number, label))
             for name, scenario in averaged.scenarios.items()
@@ -98,7 +98,7 @@ def scenario_table(
         tables.append(table)
     table = pd.concat(tables, ignore_index=True)
     of_means = [0.0 if row.term else sum(weights[row.at, row.against].values()) for row in table.itertuples()]
-    logarithm = logarithm_of(design.formula, design.family, design.link)
+    logarithm = logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
     return averaged.labelled(with_geometric_means_and_ratios(table, logarithm, np.array(of_means)))
 
 

@@ -106,7 +106,7 @@ def statistic_of(estimated: Estimates, smooth: Mapping) -> Statistic:
     rank = smooth.get("rank", np.nan if weights is None else float(len(weights)))
     if not np.isfinite(estimated.fitted.dispersion):
         return Statistic(rank=rank)
-    if design.std_errors in OF_POSTERIOR:
+    if design.inference.std_errors in OF_POSTERIOR:
         problem = "too many levels for a test" if "std_dev" in smooth and not values else ""
         return Statistic(tuple(values), rank, weights, df=df, problem=problem)
     return robust(estimated, smooth, df) if "rank" in smooth else Statistic(problem=NO_TEST)

@@ -88,15 +88,17 @@ def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[st
     for term in design.categorical:
         rows: Counter[str] = Counter()
         # A row without a required value lacks it; that is no level.
-        first = 1 if term.column in design.required else 0
+        first = 1 if term.column in design.roles.required else 0
         numbers = zip(files, levels_by_code(term, files, UNSEEN_LEVEL), strict=True)
         for file, is_unseen in ((file, of_codes == UNSEEN_LEVEL) for file, of_codes in numbers):
             is_unseen[:first] = False
             if is_unseen.any():
-                part = used_levels([file], design.required, term.column).filter(pl.col("split") == split)
+                part = used_levels([file], design.roles.required, term.column).filter(pl.col("split") == split)
                 part = part.filter(pl.Series(is_unseen[part["code"].to_numpy()]))
-                if design.frequency:
-                    times = repeated(file, split, file.codes(term.column).name, design.frequency, design.required)
+                if design.roles.frequency:
+                    times = repeated(
+                        file, split, file.codes(term.column).name, design.roles.frequency, design.roles.required
+                    )
                     part = part.with_columns(rows=pl.Series(times[part["code"].to_numpy()]))
                 values = written(part[file.codes(term.column).kind].cast(VALUE_TYPES[term.column_kind]))
                 for level, count in zip(values, part["rows"], strict=True):

@@ -127,7 +127,7 @@ class CellIndex:
         numbered = [Numbered() for _ in pairs]
         places: dict[Signature, list[list[np.ndarray]]] = {}
         levels = design.size - design.reported_size
-        lowest, highest = np.full((2, len(design.clusters), levels), [[[np.inf]], [[-np.inf]]])
+        lowest, highest = np.full((2, len(design.inference.clusters), levels), [[[np.inf]], [[-np.inf]]])
         state = workload.state(np.zeros(design.size))
         for signature, calls in workload.calls.items():
             asked = task(workload.passes(signature), "cells")
@@ -365,7 +365,9 @@ class AbsorbedObjective(Objective):
         sums = self._left(solution.information, solution.point.coefficients, "left")
         lower = np.tril(sums.reshape(free, free))
         meat = lower + np.tril(lower, -1).T
-        correction = 1.0 if self.design.std_errors == "HC0" else float(self.counts["rows"]) / solution.df_residual
+        correction = (
+            1.0 if self.design.inference.std_errors == "HC0" else float(self.counts["rows"]) / solution.df_residual
+        )
         return replace(fitted, meat_dense=meat, meat_mixed=np.zeros((free, 0)), correction=correction)
 
     def clustered(self, fitted: Fitted, solution: Solution) -> Fitted:
@@ -373,16 +375,18 @@ class AbsorbedObjective(Objective):
         design, free, rows = self.design, len(fitted.dense), float(self.counts["rows"])
         factor = (rows - 1) / (rows - free - self.identified_by_clusters)
         by_cluster = []
-        for number, count in enumerate(design.cluster_counts):
+        for number, count in enumerate(design.inference.cluster_counts):
             answer = self._left(solution.information, solution.point.coefficients, "left", number)
             of_cluster, scores = np.split(answer, [count])
             present = np.flatnonzero(of_cluster > 0)
             by_cluster.append(Scores(present, scores.reshape(count, free)[present], np.full(free, -1)))
         fitted = scored(fitted, design, by_cluster, factor)
         null, coefficients = at_null_model(solution)
-        is_small = has_products(solution, sum(len(each.clusters) for each in by_cluster[: len(design.clusters)]), free)
+        is_small = has_products(
+            solution, sum(len(each.clusters) for each in by_cluster[: len(design.inference.clusters)]), free
+        )
         columns, matrices = [], []
-        for number, (clusters, each) in enumerate(zip(design.clusters, by_cluster, strict=False)):
+        for number, (clusters, each) in enumerate(zip(design.inference.clusters, by_cluster, strict=False)):
             count, present = clusters.count, each.clusters
             answer = self._left(null, coefficients, "products" if is_small else "columns", number)
             sizes, sums, squares = np.split(answer, [count, count * (1 + free)])

@@ -94,7 +94,7 @@ def rounding(objective: Objective, point: Point, rows: np.ndarray) -> Rounding:
     return Rounding(
         UNIT_ROUNDOFF * (added * sizes + penalty),
         UNIT_ROUNDOFF * (of_predictor * reach + OF_A_SCORE * (reach + float(np.sqrt(point.pearson)))),
-        reach + design.origin_reach * float(np.sqrt(objective.weight_sum)),
+        reach + design.likelihood.origin_reach * float(np.sqrt(objective.weight_sum)),
     )
 
 

@@ -72,8 +72,8 @@ class ClassesObjective(PlainObjective):
         design = self.design
         # With several linear predictors, a row has no single residual.
         return {
-            "classes": list(design.class_labels),
-            "reference_class": design.reference_class,
+            "classes": list(design.likelihood.class_labels),
+            "reference_class": design.likelihood.reference_class,
             "pearson_dispersion": None,
         }
 
@@ -94,7 +94,7 @@ class OrderedObjective(ClassesObjective):
     def _null_model(cls, workload: Workload, run: Run, counts: Sums) -> tuple[np.ndarray, float]:
         design = workload.design
         coefficients, loss = null_model_of_thresholds(design, counts)
-        if not design.offset:
+        if not design.roles.offset:
             return coefficients, loss
         alone = replace(design, terms=tuple(term for term in design.terms if term.base == INTERCEPT), numeric=())
         counted = Counted(workload.with_design(alone), counts, alone, counts)
@@ -104,7 +104,7 @@ class OrderedObjective(ClassesObjective):
         return coefficients, point.loss
 
     def facts(self, fitted: Fitted) -> dict:
-        return {"classes": list(self.design.class_labels), "ordered": True, "pearson_dispersion": None}
+        return {"classes": list(self.design.likelihood.class_labels), "ordered": True, "pearson_dispersion": None}
 
 
 class ThresholdsObjective(OrderedObjective):
@@ -117,10 +117,11 @@ class ThresholdsObjective(OrderedObjective):
 
 def refuse_lacking_classes(design: Design, counts: Sums) -> None:
     """Raise UserError if no row belongs to some class. Coefficients of this class then have no finite estimate."""
-    without = [label for which, label in enumerate(design.class_labels) if not counts[f"class_{which}"]]
+    without = [label for which, label in enumerate(design.likelihood.class_labels) if not counts[f"class_{which}"]]
     if without:
         raise UserError(
-            f"models.{design.model}: no training row of class {', '.join(without)} of `{design.response}` has a weight above 0\n"
+            f"models.{design.model}: no training row of class {', '.join(without)} of "
+            f"`{design.roles.response}` has a weight above 0\n"
             f"  leave these rows out in data.where, so that there is no such class, or correct `weights` or `frequency`"
         )
 
@@ -133,7 +134,7 @@ def refuse_lacking_levels(design: Design, counts: Sums) -> None:
     lacking = [
         f"{name} has no row of class {label}"
         for number, name, group in levels_of_terms(design, counts)
-        for which, label in enumerate(design.class_labels)
+        for which, label in enumerate(design.likelihood.class_labels)
         if counts[f"class_{which}_{number}"][group] == 0
     ]
     refuse_levels(
@@ -146,9 +147,9 @@ def refuse_lacking_levels(design: Design, counts: Sums) -> None:
 
 def refuse_levels_at_an_end(design: Design, counts: Sums) -> None:
     """Raise UserError if all rows of a level are in the lowest class, or in the highest."""
-    ends = {"lowest": 0, "highest": len(design.class_labels) - 1}
+    ends = {"lowest": 0, "highest": len(design.likelihood.class_labels) - 1}
     lacking = [
-        f"all rows of {name} are of class {design.class_labels[which]}, the {end}"
+        f"all rows of {name} are of class {design.likelihood.class_labels[which]}, the {end}"
         for number, name, group in levels_of_terms(design, counts)
         for end, which in ends.items()
         if counts[f"class_{which}_{number}"][group] == counts[f"weight_sum_{number}"][group]
@@ -186,21 +187,21 @@ def refuse_levels(design: Design, why: str, named: list[str], remedy: str) -> No
 def null_model(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
     """The coefficients [p] and the loss of the model with only an intercept for each class; without intercepts, the model of
     equal odds."""
-    of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.class_labels))])
+    of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.likelihood.class_labels))])
     total, coefficients = of_classes.sum(), np.zeros(design.size)
     if not any(term.base == INTERCEPT for term in design.terms):
         return coefficients, float(total * np.log(len(of_classes)))
-    against = of_classes[design.class_labels.index(design.reference_class or "")]
+    against = of_classes[design.likelihood.class_labels.index(design.likelihood.reference_class or "")]
     for term in design.terms:
         if term.base == INTERCEPT:
-            of_class = of_classes[design.class_labels.index(term.equation)]
+            of_class = of_classes[design.likelihood.class_labels.index(term.equation)]
             coefficients[design.slices[term.name]] = np.log(of_class / against)
     return coefficients, float(-(of_classes @ np.log(of_classes / total)))
 
 
 def null_model_of_thresholds(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
     """The coefficients [p] and the loss of the model with the thresholds alone, without an offset."""
-    of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.class_labels))])
+    of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.likelihood.class_labels))])
     total, coefficients = of_classes.sum(), np.zeros(design.size)
     zeta = [design.distribution.link(share) for share in np.cumsum(of_classes)[:-1] / total]
     places = [design.slices[term.name].start for term in design.terms if term.base == INTERCEPT]

@@ -88,7 +88,7 @@ def clustered(fitted: Fitted, solution: Solution) -> Fitted:
     fitted = replace(without_priors(fitted, [scores]), scores=scores.sums)
     wide = max(free.sum(), design.size)
     too_large = clusters * wide**2 > limits.largest_cr2 or clusters * wide**3 > limits.longest_cr2
-    if design.l2 or design.equations or not fitted.dispersion > 0 or too_large:
+    if design.penalty.l2 or design.equations or not fitted.dispersion > 0 or too_large:
         # CR1: the factor of sandwich's vcovCL(type = "HC1"), and of statsmodels' cov_type="cluster".
         by_rows = (rows - 1) / solution.df_residual
         return with_columns(scored(fitted, design, [scores], by_rows), solution, [present], [priors])
@@ -96,7 +96,7 @@ def clustered(fitted: Fitted, solution: Solution) -> Fitted:
     reduced = bias_reduced(fitted, design, priors.added_to(information), free)
     # The weights of a linear regression are the prior weights; they do not depend on the response.
     of_linear = information
-    if design.distribution.name != Gaussian.name or design.link not in (None, Gaussian.link_name):
+    if design.distribution.name != Gaussian.name or design.likelihood.link not in (None, Gaussian.link_name):
         alike = workload.with_design(design.as_linear())
         of_linear = by_cluster(alike, objective.executor, design.by_term(np.zeros(design.size)), present, free)
     if len(priors.places):
@@ -178,7 +178,7 @@ def robust(fitted: Fitted, solution: Solution) -> Fitted:
     UserError
         If HC2 or HC3 would divide by 0, because a single row determines a coefficient.
     """
-    objective, kind = solution.objective, solution.objective.design.std_errors
+    objective, kind = solution.objective, solution.objective.design.inference.std_errors
     design, state = objective.design, objective.design.by_term(fitted.coefficients)
     if kind in BY_LEVERAGE:
         state |= inverse_of(design, fitted)
@@ -256,14 +256,14 @@ def scores_of(fitted: Fitted, solution: Solution) -> list[Scores]:
     objective, design = solution.objective, solution.objective.design
     sums = objective.workload.sum(objective.executor, "scores", design.by_term(fitted.coefficients))
     scores = []
-    for number in range(len(design.cluster_counts)):
+    for number in range(len(design.inference.cluster_counts)):
         which = f"_of_{number}" if number else ""
         rows = sums[f"rows{which}"]
         present = rows > 0
-        if design.std_errors == "newey_west" and rows.max() > 1:
+        if design.inference.std_errors == "newey_west" and rows.max() > 1:
             raise UserError(
                 f"models.{design.model}.std_errors: newey_west is for one row of each date, and a date has {rows.max():,.0f}\n"
-                f"  use `driscoll_kraay({design.clusters[0].column})`, which takes the rows of a date together"
+                f"  use `driscoll_kraay({design.inference.clusters[0].column})`, which takes the rows of a date together"
             )
         by_cluster = np.zeros((len(present), design.size))
         for k, part in enumerate(design.parts):
@@ -282,7 +282,7 @@ def by_several(fitted: Fitted, solution: Solution) -> Fitted:
     (n - p), as in sandwich's vcovCL(type = "HC1").
     """
     design, scores = solution.objective.design, scores_of(fitted, solution)
-    of_columns = scores[: len(design.clusters)]
+    of_columns = scores[: len(design.inference.clusters)]
     priors, fitted = [each.priors_of(fitted) for each in of_columns], without_priors(fitted, scores)
     fitted = scored(fitted, design, scores, (float(solution.objective.counts["rows"]) - 1) / solution.df_residual)
     return with_columns(fitted, solution, [each.clusters for each in of_columns], priors)
@@ -295,7 +295,9 @@ def scored(fitted: Fitted, design: Design, scores: Sequence[Scores], factor: flo
         clusters = len(scores[0].sums)
         correction = clusters / (clusters - 1) * factor if clusters > 1 else np.nan
         return replace(fitted, scores=scores[0].sums, correction=correction)
-    of = [(number,) for number in range(len(design.clusters))] + [cells.of for cells in design.cells]
+    of = [(number,) for number in range(len(design.inference.clusters))] + [
+        cells.of for cells in design.inference.cells
+    ]
     parts, columns, signs = [], [], []
     for columns_of, (_, by_cluster, _) in zip(of, scores, strict=True):
         clusters, single = len(by_cluster), len(columns_of) == 1
@@ -316,7 +318,7 @@ def by_date(fitted: Fitted, solution: Solution) -> Fitted:
     design = solution.objective.design
     ((present, scores, _),) = scores_of(fitted, solution)
     dates = len(scores)
-    lags = serial.default_lags(dates) if design.lags is None else min(design.lags, dates - 1)
+    lags = serial.default_lags(dates) if design.inference.lags is None else min(design.inference.lags, dates - 1)
     share = serial.share_seen(dates, lags)
     correction = float(solution.objective.counts["rows"]) / solution.df_residual / share if share > 0 else np.nan
     return with_columns(replace(fitted, scores=scores, lags=lags, correction=correction), solution, [present])
@@ -344,7 +346,7 @@ def with_columns(
     rows, free = float(objective.counts["rows"]), [*fitted.dense, *fitted.eliminated]
     found = []
     for number, clusters in enumerate(present):
-        which, shape = f"_of_{number}" if number else "", (design.clusters[number].count, design.size)
+        which, shape = f"_of_{number}" if number else "", (design.inference.clusters[number].count, design.size)
         columns, within, weights = np.zeros(shape), np.zeros(shape), {}
         for k, part in enumerate(design.parts):
             name = f"weight{equation_of(design, part)}{which}"
@@ -480,8 +482,9 @@ def refuse_leverage_of_one(design: Design, sums: Sums, counts: Sums) -> None:
         named += [f"{':'.join(grouping)}[{name}]" for name in group_names(design, grouping, of_one)]
     where = f", those of {', '.join(named[:SHOWN])}{', ...' if len(named) > SHOWN else ''}" if named else ""
     raise UserError(
-        f"models.{design.model}.std_errors: {design.std_errors} divides by 1 less the leverage of a row, and that is 0 for "
-        f"{'a training row' if alone == 1 else f'{alone:,} training rows'}: each alone determines a coefficient{where}\n"
+        f"models.{design.model}.std_errors: {design.inference.std_errors} divides by 1 less the leverage of a row, and "
+        f"that is 0 for {'a training row' if alone == 1 else f'{alone:,} training rows'}: "
+        f"each alone determines a coefficient{where}\n"
         "  merge rare levels with data.rare, leave such rows out in data.where, or use `std_errors: HC1`"
     )
 

@@ -81,16 +81,22 @@ def fit(
         fitted = of_rows.objective.with_errors(fitted, of_rows)
         # Theta is re-estimated in each smaller model, as R's anova does for two negative binomial fits.
         theta_is_free = (
-            estimated is not None and design.distribution.dispersion_known and design.std_errors == "classical"
+            estimated is not None
+            and design.distribution.dispersion_known
+            and design.inference.std_errors == "classical"
         )
         less = partial(without, solution.objective, as_asked if theta_is_free else None)
-        tests = penalised_likelihood_ratios(solution) if design.firth else likelihood_ratios(solution, less, estimated)
+        tests = (
+            penalised_likelihood_ratios(solution)
+            if design.likelihood.firth
+            else likelihood_ratios(solution, less, estimated)
+        )
         intervals = profile.intervals(solution, fitted, moved, theta_is_free)
     # 7. Report.
     summary = report(of_rows, fitted, tests, estimated)
-    if design.profile:
+    if design.inference.profile:
         summary["profile"] = intervals
-    if design.is_ordered and has_errors and solution.converged and not design.has_penalties:
+    if design.likelihood.is_ordered and has_errors and solution.converged and not design.has_penalties:
         summary["parallel_slopes"] = parallel_slopes(solution)
     return replace(
         fitted,
@@ -123,23 +129,23 @@ def objective_of(workload: Workload, run: Run, without: str | None = None) -> Ob
     if design.absorbed:
         return AbsorbedObjective.of(counted, run)
     kind: type[PlainObjective] = (
-        FirthObjective if design.firth else SmoothObjective if design.smooths else PlainObjective
+        FirthObjective if design.likelihood.firth else SmoothObjective if design.smooths else PlainObjective
     )
     if design.equations:
-        kind = OrderedObjective if design.is_ordered else ClassesObjective
+        kind = OrderedObjective if design.likelihood.is_ordered else ClassesObjective
     return kind.of(counted, run, without)
 
 
 def solve(start: Solution, held_out: Workload | None) -> Solution:
     """Solve with the method that the model needs. After an online solver alone, only measure the distance to the maximum."""
     design = start.objective.design
-    if design.firth:
+    if design.likelihood.firth:
         return firth.solve(start)
     if design.smooths:
         return smooth.solve(start)
-    if design.path:
-        return path.solve(start, design.path, held_out)
-    if design.l1:
+    if design.penalty.path:
+        return path.solve(start, design.penalty.path, held_out)
+    if design.penalty.l1:
         return elastic_net.solve(start)
     return newton.solve(start)
 
@@ -187,7 +193,7 @@ def rows_held_out(objective: Objective, held_out: Workload | None) -> Workload |
     design, settings = objective.design, objective.run.settings
     there = held_out if held_out and held_out.rows else None
     needs = {
-        "path.select: held_out": design.path and design.path.select == "held_out",
+        "path.select: held_out": design.penalty.path and design.penalty.path.select == "held_out",
         "online.patience": settings.online_solver and settings.online.patience,
     }
     for key in (key for key, needed in needs.items() if needed):

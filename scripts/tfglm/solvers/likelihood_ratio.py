@@ -53,7 +53,7 @@ def likelihood_ratios(
     for term in objective.design.terms:
         separated = int(np.count_nonzero(objective.status[objective.design.slices[term.name]] == SEPARATED))
         across = bool(objective.separation) and term.name in involved
-        asked = objective.design.tests == "likelihood_ratio"
+        asked = objective.design.inference.tests == "likelihood_ratio"
         if not (separated or across or asked) or not is_testable(objective.design, term):
             continue
         objective.run.reporter.tell(f"without {term.name}, for its likelihood ratio test:")
@@ -90,7 +90,7 @@ def difference_of(full: Solution, less: Solution) -> float:
 
 def dispersion_of(full: Solution) -> float:
     """The dispersion of the full model; 1 if the family knows it."""
-    if full.objective.design.std_errors == "quasi":
+    if full.objective.design.inference.std_errors == "quasi":
         return full.point.pearson / full.df_residual
     return full.objective.dispersion(full.point, full.df_residual)
 
@@ -101,7 +101,7 @@ def is_testable(design: Design, term: Term) -> bool:
     The model without the term must be a different model that can be fitted. The standard errors must make the assumptions of
     the test: independent rows, with the variance of the family up to a factor.
     """
-    is_plain = design.std_errors in ("classical", "quasi") and not (design.has_penalties or design.absorbed)
+    is_plain = design.inference.std_errors in ("classical", "quasi") and not (design.has_penalties or design.absorbed)
     return is_removable(design, term) and is_plain
 
 

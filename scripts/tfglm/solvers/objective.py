@@ -160,7 +160,7 @@ class Objective(ABC):
 
     def with_errors(self, fitted: Fitted, solution: "Solution") -> Fitted:
         """The fit with the covariance that the design asks for (docs/statistics.md: Standard errors)."""
-        kind = self.design.std_errors
+        kind = self.design.inference.std_errors
         if kind == "classical":
             return fitted
         if kind == "quasi":
@@ -342,7 +342,7 @@ class Objective(ABC):
             return False
         parts, squares = self.design.parts, blocks.diagonal(self.design.size) * point.coefficients**2
         reach = sum(float(np.sqrt(squares[part.where].sum())) for part in parts)
-        reach += self.design.origin_reach * float(np.sqrt(self.weight_sum))
+        reach += self.design.likelihood.origin_reach * float(np.sqrt(self.weight_sum))
         squared = 2 * point.loss if self.family.quadratic else point.pearson
         return bool(np.sqrt(squared) <= PERFECT * len(parts) * reach)
 

@@ -65,7 +65,7 @@ def solve(objective: PlainObjective, held_out: Workload | None) -> Solution:
     variance = 2 * objective.null_loss / objective.weight_sum if objective.family.quadratic else 1.0
     unit = float(np.sqrt(variance)) or 1.0
     coefficients, summary = train(
-        MeanLoss(objective.workload, objective.counts, design.l1, design.l2, unit),
+        MeanLoss(objective.workload, objective.counts, design.penalty.l1, design.penalty.l2, unit),
         held_out if settings.online.patience else None,
         objective.run,
         objective.null_coefficients,

@@ -7,8 +7,6 @@ With link log the linear predictor is measured from log(m): eta = log(mean / m),
 m (exp(eta) - 1) - (y - m) is precise too. The intercept is smaller by log(m) - o.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from tfglm.data.limits import FAR
@@ -36,7 +34,7 @@ def counted(workload: Workload, executor: Executor) -> Counted:
     mean = float(counts["response"] / counts["weight_sum"])
     # If the mean is so large that the variance is a rounding error, the variance is below the threshold.
     variance = float(counts["squares"] / counts["weight_sum"]) - mean**2
-    offset = design.offset
+    offset = design.roles.offset
     far_offset = offset is not None and abs(offset.center[0]) > FAR * offset.scale[0]
     if variance > (mean / FAR) ** 2 and not (far_offset and family.quadratic):
         return as_asked
@@ -51,7 +49,9 @@ def counted_alike(rows: Workload, counted: Counted) -> Workload:
     used = counted.workload.design
     if used is counted.asked:
         return rows
-    return rows.with_design(replace(rows.design, origin=used.origin, offset=used.offset))
+    return rows.with_design(
+        rows.design.with_likelihood(origin=used.likelihood.origin).with_roles(offset=used.roles.offset)
+    )
 
 
 def constant(design: Design) -> slice | None:
@@ -69,10 +69,10 @@ def shift(objective: Objective, fitted: Fitted) -> np.ndarray:
     """The shift from the coefficients of a fit to the coefficients for the original responses, [p]."""
     asked, used = objective.counted.asked, objective.design
     added = np.zeros(asked.size)
-    if used.origin == 0.0 and used.offset == asked.offset:
+    if used.likelihood.origin == 0.0 and used.roles.offset == asked.roles.offset:
         return added
-    origin = asked.distribution.link(used.origin)
-    added[constant(asked)] = origin - (asked.offset.center[0] if asked.offset else 0.0)
+    origin = asked.distribution.link(used.likelihood.origin)
+    added[constant(asked)] = origin - (asked.roles.offset.center[0] if asked.roles.offset else 0.0)
     added[fitted.status == EMPTY] = 0.0
     if added[objective.held].any():
         added = holding_zero(objective.held, objective.null_vectors) @ added

@@ -28,10 +28,10 @@ def parallel_slopes(solution: Solution) -> dict:
     """The entry of fit.json: `tests`, of all terms together under '' and of each, with `chi_squared`, `df` and `p_value`; or a
     `note` that says why there are none."""
     objective, design = solution.objective, solution.objective.design
-    labels, terms = design.class_labels, [term for term in design.terms if term.base != INTERCEPT]
+    labels, terms = design.likelihood.class_labels, [term for term in design.terms if term.base != INTERCEPT]
     if len(labels) < 3 or not terms:
         return {"note": "there are no slopes at several thresholds to compare"}
-    if design.std_errors != "classical":
+    if design.inference.std_errors != "classical":
         return {"note": "slopes are compared with `std_errors: classical` only"}
     further = [replace(term, name=f"{label}: {term.name}", equation=label) for label in labels[1:-1] for term in terms]
     larger = replace(design, terms=(*design.terms, *further))

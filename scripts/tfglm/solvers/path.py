@@ -77,7 +77,7 @@ def unpenalised_alone(start: Solution) -> Point:
     Raises Drifting if these terms separate the response.
     """
     objective = start.objective
-    if not any(factor == 0 for _, factor in objective.design.penalty_factors):
+    if not any(factor == 0 for _, factor in objective.design.penalty.factors):
         return start.point
     factors = objective.design.penalised_coefficients
     alone = replace(objective, lasso=np.where(factors > 0, FORBIDDING, 0.0))

@@ -77,7 +77,7 @@ class PlainObjective(Objective):
         objective = cls(
             workload, run, counts, counted, status, held, null, coefficients, loss, 0.0, 0.0, nothing, nothing
         )
-        return objective.penalised(design.l1, design.l2)
+        return objective.penalised(design.penalty.l1, design.penalty.l2)
 
     @classmethod
     def _overlapping(cls, workload: Workload, run: Run, counts: Sums, terms: list[str]) -> tuple[Workload, Sums]:
@@ -93,12 +93,12 @@ class PlainObjective(Objective):
     def begin(self, learn: Callable[[Self], Solution] | None = None) -> Solution:
         objective, point, sampled = self, None, None
         share, design = self.sample_share(), self.design
-        if design.penalty_factors or design.smooths:
+        if design.penalty.factors or design.smooths:
             # Only unpenalised coefficients can be aliased.
             point = self.at(self.null_coefficients)
             unpenalised = self.free & (design.penalised_coefficients == 0)
             objective = self.without_aliased(*self.redundant(point.information.restrict(unpenalised)))
-        elif not (design.l1 or design.path):
+        elif not (design.penalty.l1 or design.penalty.path):
             objective, point, sampled = self.with_aliased_held(share)
         if learn:
             return learn(objective)
@@ -125,13 +125,13 @@ class PlainObjective(Objective):
             blocks = sampled.information
             # Groups outside the sample do not affect the rest of the matrix.
             blocks = replace(blocks, d=np.where(blocks.d > 0, blocks.d, 1.0))
-            if design.l2 or (np.all(np.diag(blocks.a) > 0) and not len(null_vectors(blocks, size)[0])):
+            if design.penalty.l2 or (np.all(np.diag(blocks.a) > 0) and not len(null_vectors(blocks, size)[0])):
                 return self, None, sampled
         point = self.at(self.null_coefficients)
-        if design.l2:
+        if design.penalty.l2:
             return self, point, None
         aliased, directions = self.redundant(point.information)
-        if len(aliased) and design.offset:
+        if len(aliased) and design.roles.offset:
             # With an offset, the weights differ like exp(offset). Columns that differ only in rows of little weight then seem
             # to be aliased. So X'X with equal weights decides.
             fewer, of_fewer = self.redundant(self.squares())
@@ -168,7 +168,7 @@ class PlainObjective(Objective):
 
         It is summed row by row, so the squares do not cancel.
         """
-        linear = replace(self.design.as_linear(), response=None, trials=None, offset=None)
+        linear = self.design.as_linear().with_roles(response=None, trials=None, offset=None)
         workload = self.workload.with_design(linear)
         alone = np.where(np.arange(len(direction)) == place, direction, 0.0)
         left, whole = (
@@ -182,7 +182,7 @@ class PlainObjective(Objective):
         A row of the file counts once, whatever its `frequency`.
         """
         rows, limits = float(self.counts["rows"]), self.run.limits
-        if self.design.frequency:
+        if self.design.roles.frequency:
             rows = min(rows, self.workload.rows)
         fewest = max(limits.sample_rows, limits.sample_rows_per_coefficient * self.free_count)
         share = max(limits.sample_share, fewest / rows)
@@ -282,9 +282,9 @@ class PlainObjective(Objective):
         return covariance.robust(fitted, solution)
 
     def clustered(self, fitted: Fitted, solution: Solution) -> Fitted:
-        if self.design.std_errors in SERIAL:
+        if self.design.inference.std_errors in SERIAL:
             return covariance.by_date(fitted, solution)
-        return (covariance.by_several if self.design.crossed else covariance.clustered)(fitted, solution)
+        return (covariance.by_several if self.design.inference.crossed else covariance.clustered)(fitted, solution)
 
     def remarks(self) -> list[str]:
         """A warning if terms separate rows together."""

@@ -35,9 +35,9 @@ def count(workload: Workload, executor: Executor) -> Sums:
         )
     if counts["out_of_range"]:
         what = (
-            f"more events in `{design.response}` than trials in `{design.trials}`"
-            if design.trials
-            else (f"a response `{design.response}` out of the range of family {design.family}")
+            f"more events in `{design.roles.response}` than trials in `{design.roles.trials}`"
+            if design.roles.trials
+            else (f"a response `{design.roles.response}` out of the range of family {design.likelihood.family}")
         )
         raise UserError(
             f"models.{design.model}: {counts['out_of_range']:,.0f} training rows have {what}\n"
@@ -49,7 +49,7 @@ def count(workload: Workload, executor: Executor) -> Sums:
         )
     if counts["rows"] > MOST_ROWS:
         raise UserError(
-            f"models.{design.model}.frequency: `{design.frequency}` adds up to {counts['rows']:.6g}, more than 2^53; "
+            f"models.{design.model}.frequency: `{design.roles.frequency}` adds up to {counts['rows']:.6g}, more than 2^53; "
             f"larger whole numbers are not exact\n  divide it by a number under data.derive, and give that as `weights`"
         )
     return counts
@@ -69,7 +69,7 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
     intercept = family.link(mean) if has_intercept else 0.0
     if has_intercept:
         coefficients[design.constant] = intercept
-    if not design.offset and family.metrics != "means" and not design.origin:
+    if not design.roles.offset and family.metrics != "means" and not design.likelihood.origin:
         # The loss is linear in the response.
         loss = family.loss(np.array(intercept), np.array(mean))
         return coefficients, float(loss) * float(counts["weight_sum"])
@@ -112,13 +112,13 @@ def mean_response(design: Design, counts: Sums) -> float:
     mean = float(counts["response"] / counts["weight_sum"])
     if design.distribution.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
-            f"models.{design.model}: the mean of the response `{design.response}` is {mean:g}, an end of the range of family "
-            f"{design.family}, so there is nothing to fit\n"
+            f"models.{design.model}: the mean of the response `{design.roles.response}` is {mean:g}, an end of the "
+            f"range of family {design.likelihood.family}, so there is nothing to fit\n"
             f"  check `weights`, `frequency` and the conditions in data.where"
         )
     if not np.isfinite(_link(design.distribution, mean)):
         raise UserError(
-            f"models.{design.model}: the mean of the response `{design.response}` is {mean:g}, and with link "
+            f"models.{design.model}: the mean of the response `{design.roles.response}` is {mean:g}, and with link "
             f"{design.distribution.link_name} every mean is above 0\n  use another link, or leave rows out in data.where"
         )
     return mean
@@ -139,9 +139,9 @@ def check_means(design: Design, counts: Sums, terms: Collection[str]) -> None:
         if len(groups) and grouping in plain:
             names = first_names(design, grouping, groups)
             raise UserError(
-                f"models.{design.model}: the mean of the response `{design.response}` is 0 or less where {':'.join(grouping)} is "
-                f"{names}, and with link {family.link_name} every mean is above 0\n  use another link, merge levels with "
-                f"data.rare, or leave these rows out in data.where"
+                f"models.{design.model}: the mean of the response `{design.roles.response}` is 0 or less where "
+                f"{':'.join(grouping)} is {names}, and with link {family.link_name} every mean is above 0\n  use "
+                f"another link, merge levels with data.rare, or leave these rows out in data.where"
             )
 
 
@@ -202,6 +202,6 @@ def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
     for part in design.parts:
         # For the linear predictor of a class, the response is 1 for rows of the class.
         of_class = what == "response" and part.term.equation
-        key = f"class_{design.class_labels.index(part.term.equation)}" if of_class else what
+        key = f"class_{design.likelihood.class_labels.index(part.term.equation)}" if of_class else what
         result[part.where] = counts[f"{key}_{design.groupings.index(part.grouping)}" if part.grouping else key]
     return result

@@ -77,7 +77,7 @@ class Plane:
         information matrix is singular.
         """
         objective = self.solution.objective
-        if objective.design.firth:
+        if objective.design.likelihood.firth:
             penalised = firth.least(self.solution, self.direction, start, value)
             return None if penalised is None else Least(penalised, penalised.value)
         point = self.settled(objective, start, value)
@@ -140,7 +140,7 @@ class DescentInPlane(Descent):
 
 def with_theta(objective: Objective, value: float) -> Objective:
     """The objective with theta = `value`."""
-    design = replace(objective.design, theta=value)
+    design = objective.design.with_likelihood(theta=value)
     workload = objective.workload.with_design(design)
     counts = workload.sum(objective.executor, "counts", design.by_term(np.zeros(design.size)))
     return replace(objective, workload=workload, counts=counts)
@@ -178,7 +178,7 @@ def intervals(
     """
     design = solution.objective.design
     found = []
-    for name, weights in design.profile:
+    for name, weights in design.inference.profile:
         solution.objective.run.reporter.tell(f"profile likelihood of {name}:")
         direction = direction_of(design, fitted, name, dict(weights))
         found.append(interval(solution, fitted, name, direction, float(direction @ shift), theta_is_free))
@@ -191,8 +191,8 @@ def interval(
     """The interval of a combination of coefficients."""
     objective, point = solution.objective, solution.point
     dispersion = fitted.dispersion * fitted.correction
-    known = objective.family.dispersion_known and objective.design.std_errors != "quasi"
-    tail = 0.5 + objective.design.profile_confidence / 2
+    known = objective.family.dispersion_known and objective.design.inference.std_errors != "quasi"
+    tail = 0.5 + objective.design.inference.profile_confidence / 2
     cut = float(ndtri(tail) if known else stdtrit(solution.df_residual, tail))
     free = np.where(objective.free, direction, 0.0)
     error = float(np.sqrt(dispersion * (free @ solution.information.solve(free))))
@@ -257,7 +257,7 @@ def direction_of(design: Design, fitted: Fitted, name: str, weights: Mapping[str
         if fitted.status[place] in (SEPARATED, EMPTY):
             raise UserError(f"{where}: `{coefficient}` has no finite estimate, so it has no profile")
         row[place] = weight
-    if design.is_ordered:
+    if design.likelihood.is_ordered:
         row = thresholds(design).T @ row
     direction = np.asarray(to_data_scale(design).T @ row).ravel()
     if not fitted.estimable(direction[None])[0]:

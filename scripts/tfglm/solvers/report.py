@@ -35,7 +35,7 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
     content = summary(solution, fitted, shape)
     content["largest_kkt_violation"] = solution.violation
     warnings = [*on_convergence(solution), *design.warnings]
-    if design.l1 or design.path:
+    if design.penalty.l1 or design.penalty.path:
         content["coefficients_not_zero"] = int(np.count_nonzero(objective.active(solution.point)))
         content |= {"std_errors": {"kind": "none"}, "nearly_aliased": [], "likelihood_ratio_tests": []}
         if solution.path:
@@ -54,7 +54,7 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
     elif not solution.has_covariance:
         content["gap"] = optimality_gap(solution)
         warnings.append(on_distance(design, objective.run.settings.online_solver or "", content["gap"]))
-    has_errors = solution.has_covariance and solution.converged and not design.l2
+    has_errors = solution.has_covariance and solution.converged and not design.penalty.l2
     content["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
     content["nearly_aliased"] = aliases(design, near)
     warnings += on_inseparable_terms(content.get("smooths", ()))
@@ -71,7 +71,7 @@ def summary(solution: Solution, fitted: Fitted, shape: Shape | None = None) -> d
     content: dict = {
         "model": design.model,
         "formula": design.formula,
-        "family": design.family,
+        "family": design.likelihood.family,
         "link": objective.family.link_name,
         "solver": ", ".join(settings.solver),
         "exact": settings.is_exact,
@@ -121,7 +121,7 @@ def goodness_of_fit(solution: Solution, shape: Shape | None = None) -> dict:
     log_likelihood = None if solution.is_perfect else objective.likelihood(solution.point)
     if shape and shape.log_likelihood is not None:
         log_likelihood = shape.log_likelihood
-    if objective.design.std_errors == "quasi":
+    if objective.design.inference.std_errors == "quasi":
         # A quasi-likelihood is no likelihood (Wedderburn, Biometrika 61, 1974).
         log_likelihood = None
     # As in R, an estimated dispersion and an estimated shape count as parameters.
@@ -170,7 +170,7 @@ def cross_validated(solution: Solution, points: list[dict]) -> dict:
         point["deviance_cross_validated"] = float(validated.mean[number])
         point["cross_validation_std_error"] = float(validated.std_error[number])
         point |= {f"deviance_fold_{fold}": float(row[number]) for fold, row in enumerate(validated.by_fold, 1)}
-    path = solution.objective.design.path
+    path = solution.objective.design.penalty.path
     return {
         "cross_validation": {
             "folds": folds.number,
@@ -192,21 +192,25 @@ def deviance_explained(fit: Solution | PathPoint) -> float | None:
 
 def standard_errors(design: Design, fitted: Fitted) -> dict:
     """The kind of the standard errors, with the details of their estimation."""
-    errors: dict = {"kind": design.std_errors}
+    errors: dict = {"kind": design.inference.std_errors}
     effective = {"degrees_of_freedom": "effective clusters", "joint_tests": "Hotelling"}
-    if design.std_errors in SERIAL:
-        errors |= {"column": design.clusters[0].column, "dates": fitted.cluster_count, "lags": int(fitted.lags)}
+    if design.inference.std_errors in SERIAL:
+        errors |= {
+            "column": design.inference.clusters[0].column,
+            "dates": fitted.cluster_count,
+            "lags": int(fitted.lags),
+        }
         errors |= effective | {"estimator": "Bartlett weights", "degrees_of_freedom": "effective dates"}
-    elif design.crossed:
-        names = [clusters.column for clusters in design.clusters]
+    elif design.inference.crossed:
+        names = [clusters.column for clusters in design.inference.clusters]
         counts = [len(of_column) for of_column in fitted.columns_of_scores]
         errors |= {"column": " + ".join(names), "clusters": fitted.cluster_count, "estimator": "CGM", **effective}
         errors |= {
             "clusters_by_column": dict(zip(names, counts, strict=True)),
             "smallest_share": smallest_share(fitted),
         }
-    elif design.cluster:
-        errors |= {"column": design.cluster.column, "clusters": len(fitted.scores)}
+    elif design.inference.cluster:
+        errors |= {"column": design.inference.cluster.column, "clusters": len(fitted.scores)}
         if len(fitted.cluster_information):
             errors |= {"estimator": "CR2", "degrees_of_freedom": "Satterthwaite", "joint_tests": "AHT"}
             errors["rho"] = float(fitted.cluster_rho)
@@ -263,9 +267,9 @@ def on_convergence(solution: Solution) -> list[str]:
         far = f"the next step would move estimates by up to {np.sqrt(square):.2g} classical standard errors"
     distance = distance_from_0(solution)
     remedy = (
-        f"the mean of `{solution.objective.design.response}` is {distance:.0e} standard deviations of its residuals from 0, so "
-        f"float64 has too few digits for its linear predictor: subtract a number near the mean from "
-        f"`{solution.objective.design.response}` under data.derive, and use family gaussian with link identity"
+        f"the mean of `{solution.objective.design.roles.response}` is {distance:.0e} standard deviations of its "
+        f"residuals from 0, so float64 has too few digits for its linear predictor: subtract a number near the mean from "
+        f"`{solution.objective.design.roles.response}` under data.derive, and use family gaussian with link identity"
         if distance > TOO_FAR
         else many
         if solution.iterations >= settings.max_iterations
@@ -296,21 +300,23 @@ def on_dispersion(solution: Solution) -> list[str]:
     For a response of 0 and 1 there is no such warning, because its mean determines its variance.
     """
     design, family, df_residual = solution.objective.design, solution.objective.family, solution.df_residual
-    if not family.dispersion_known or design.std_errors != "classical" or df_residual <= 0:
+    if not family.dispersion_known or design.inference.std_errors != "classical" or df_residual <= 0:
         return []
     if family.counts_events and not solution.objective.counts["saturated"]:
         return []
     dispersion = solution.point.pearson / df_residual
     if dispersion <= max(OVERDISPERSED_ABOVE, 1 + BY_CHANCE * np.sqrt(2 / df_residual)):
         return []
-    what = "posterior standard deviations" if design.l2 else "standard errors"
+    what = "posterior standard deviations" if design.penalty.l2 else "standard errors"
     quasi = "" if design.smooths else "quasi`, `"
     remedy = (
-        "" if design.l2 or design.firth else f"; with `std_errors: {quasi}robust` or `cluster(column)` they are not"
+        ""
+        if design.penalty.l2 or design.likelihood.firth
+        else f"; with `std_errors: {quasi}robust` or `cluster(column)` they are not"
     )
     return [
-        f"the Pearson dispersion is {dispersion:,.3g}: the response varies so many times as much as family {design.family} says, "
-        f"and the {what} are too small by a factor of about {np.sqrt(dispersion):,.2g}{remedy}"
+        f"the Pearson dispersion is {dispersion:,.3g}: the response varies so many times as much as family "
+        f"{design.likelihood.family} says, and the {what} are too small by a factor of about {np.sqrt(dispersion):,.2g}{remedy}"
     ]
 
 
@@ -324,11 +330,11 @@ def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[st
     """
     objective, design = solution.objective, solution.objective.design
     of_theta = shape is not None and shape.name == "theta" and not design.smooths
-    if not (objective.family.incidental_bias or of_theta) or design.l2 or design.firth:
+    if not (objective.family.incidental_bias or of_theta) or design.penalty.l2 or design.likelihood.firth:
         return []
     # A binomial row with several trials, or with a share and a weight, counts as so many rows.
     counts, free = objective.counts, objective.free_count
-    weighted = not of_theta and (design.trials or counts["saturated"])
+    weighted = not of_theta and (design.roles.trials or counts["saturated"])
     rows = float(counts["weight_sum" if weighted else "rows"])
     fixed = [part for part in design.parts if part.term.name in design.unpenalised_terms]
     largest = max(fixed, key=lambda part: part.size if part.grouping else 0, default=None)
@@ -342,7 +348,7 @@ def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[st
     if of_theta:
         robust = ", and classical standard errors are too small: use `std_errors: robust` or `cluster(column)`"
         return [
-            f"{few} the estimate of theta is too large{robust if design.std_errors == 'classical' else ''} (incidental "
+            f"{few} the estimate of theta is too large{robust if design.inference.std_errors == 'classical' else ''} (incidental "
             f"parameters: Allison and Waterman 2002)"
         ]
     return [
@@ -397,9 +403,9 @@ def on_effects_across_clusters(design: Design, fitted: Fitted) -> list[str]:
 
 def on_distance(design: Design, solver: str, gap: dict) -> str:
     """A warning about the distance of an online fit from the maximum. `gap` is the entry of fit.json."""
-    what = "penalised likelihood" if design.l2 else "likelihood"
+    what = "penalised likelihood" if design.penalty.l2 else "likelihood"
     below = f"its logarithm is about {gap['log_likelihood']:,.3g} below it, {gap['each_coefficient']:,.2g} for each coefficient"
-    remedy = "for the maximum and standard errors" if not design.l2 else "for the maximum"
+    remedy = "for the maximum and standard errors" if not design.penalty.l2 else "for the maximum"
     if gap["unreliable"]:
         return (
             f"{solver} has stopped far from the maximum of the {what}: {below}, so the coefficients are off by roughly "
@@ -438,6 +444,6 @@ def on_path(solution: Solution) -> list[str]:
 
 def on_perfect_fit(design: Design) -> str:
     return (
-        f"the fit is exact: the residuals of `{design.response}` are rounding errors. So standard errors and tests have no "
+        f"the fit is exact: the residuals of `{design.roles.response}` are rounding errors. So standard errors and tests have no "
         f"meaning, and there are none. Perhaps the response is a function of the covariates"
     )

@@ -113,7 +113,7 @@ def leave_out_separated(workload: Workload, run: Run, counts: Sums, terms: Colle
     if family.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
             f"models.{design.model}: the terms separate the response completely: without the levels whose responses are all "
-            f"alike, no rows remain to fit\n  remove the term that determines `{design.response}`"
+            f"alike, no rows remain to fit\n  remove the term that determines `{design.roles.response}`"
         )
     return workload, counts
 
@@ -217,7 +217,7 @@ def by_itself(workload: Workload, executor: Executor, direction: np.ndarray, ter
 def separation(design: Design, involved: Sequence[str], rows: int, others: int) -> str:
     """The message that these terms separate `rows` rows, and do not separate the `others`."""
     names, several = ", ".join(f"`{term}`" for term in involved), len(involved) > 1
-    penalty = "penalise it (`unpenalised`, `penalty_factors`)" if design.penalised else "add a penalty, `l2`"
+    penalty = "penalise it (`unpenalised`, `penalty_factors`)" if design.penalty.given else "add a penalty, `l2`"
     penalty = "write ns() for s() and te(), and add a penalty, `l2`" if design.smooths else penalty
     left = f"the other {others:,} stay undecided" if others else "all there are"
     return (

@@ -150,7 +150,7 @@ def no_theta(solution: Solution) -> UserError:
     """The error for a theta without a finite estimate."""
     design = solution.objective.design
     return UserError(
-        f"models.{design.model}.theta: the response `{design.response}` varies no more around its mean than a Poisson "
+        f"models.{design.model}.theta: the response `{design.roles.response}` varies no more around its mean than a Poisson "
         f"distribution does, so theta has no finite estimate\n  use family: poisson, or give theta a number"
     )
 
@@ -199,12 +199,12 @@ def power_given_means(solution: Solution, trial: np.ndarray) -> Shape:
     if power not in (LOWEST, HIGHEST):
         raise UserError(
             f"models.{design.model}.power: the search for its estimate did not end in {MOST_STEPS_OF_POWER} steps, the last at "
-            f"{power:.3g}; a response `{design.response}` of multiples of a number can cause this\n  give power a number"
+            f"{power:.3g}; a response `{design.roles.response}` of multiples of a number can cause this\n  give power a number"
         )
     like = "amounts above 0" if power > 1.5 else "counts"
     raise UserError(
-        f"models.{design.model}.power: the likelihood of the response `{design.response}` has no maximum between {LOWEST} and "
-        f"{HIGHEST}: it is still rising at {power:.3g}\n  give power a number, or use a family of {like}"
+        f"models.{design.model}.power: the likelihood of the response `{design.roles.response}` has no maximum between "
+        f"{LOWEST} and {HIGHEST}: it is still rising at {power:.3g}\n  give power a number, or use a family of {like}"
     )
 
 

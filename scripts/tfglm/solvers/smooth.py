@@ -139,9 +139,9 @@ class SmoothObjective(PlainObjective):
         of_terms = [np.bincount(each.places, self.ridge[each.places], self.design.size)[free] for each in self.random]
         penalties = np.array(of_terms).reshape(-1, len(free))
         fitted = replace(fitted, random_penalties=penalties, variance_root=solution.variance_root)
-        if self.design.std_errors == UNCONDITIONAL:
+        if self.design.inference.std_errors == UNCONDITIONAL:
             return replace(fitted, of_lambda=solution.of_lambda[:, free])
-        if self.design.std_errors not in OF_POSTERIOR:
+        if self.design.inference.std_errors not in OF_POSTERIOR:
             fitted = replace(fitted, penalty=self.ridge[free])
         return super().with_errors(fitted, solution)
 
@@ -158,7 +158,7 @@ def solve(start: Solution) -> Solution:
     solution, parameters = found.solution, found.parameters
     at_end = found.model.derivatives(parameters)
     which = varies(penalties, parameters)
-    exactly = which & needs_exact_hessian(objective.design.std_errors, penalties)
+    exactly = which & needs_exact_hessian(objective.design.inference.std_errors, penalties)
     if exactly.any() and solution.converged:
         at_end = with_exact_hessian(at_end, solution, penalties, parameters, exactly)
     covariance = covariance_of(at_end.hessian, which)
@@ -227,7 +227,8 @@ class LambdaSearch:
                 return self.fitted(replace(first, log_lambda=log_lambda), self.start.point.coefficients)
         raise UserError(
             f"models.{objective.design.model}.formula: the likelihood of the smooth terms is not concave at any fit, so there "
-            f"are no smoothing parameters; use the canonical link of family {objective.design.family}, or fewer smooth terms"
+            f"are no smoothing parameters; use the canonical link of family "
+            f"{objective.design.likelihood.family}, or fewer smooth terms"
         )
 
     def beside(self, found: Fitting) -> Fitting:

@@ -49,7 +49,11 @@ def report(
         if smooth.is_random and parameters.log_lambda[place] < penalties.highest[place]:
             component = variance_component(place, parameters, covariance)
             # Its interval takes the likelihood for true.
-            entry |= component if objective.design.std_errors in OF_POSTERIOR else {"std_dev": component["std_dev"]}
+            entry |= (
+                component
+                if objective.design.inference.std_errors in OF_POSTERIOR
+                else {"std_dev": component["std_dev"]}
+            )
         terms.append(entry)
     effective = {"effective_coefficients": solution.effective}
     return {
@@ -116,7 +120,7 @@ def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means:
     if smooth.by:
         entry["by"] = smooth.by
     if smooth.is_random or np.all(objective.ridge[places] > 0):
-        is_tested = objective.design.std_errors in OF_POSTERIOR
+        is_tested = objective.design.inference.std_errors in OF_POSTERIOR
         return entry | (tested_as_random(solution, smooth, places) if is_tested else {})
     return entry | tested(solution, places, means)
 
@@ -217,7 +221,7 @@ def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
         information += np.outer(mean, mean) * of_intercept[objective.design.intercept] - crossed - crossed.T
     squares = np.einsum("ij,j,ij,i->i", rows, objective.ridge, rows, objective.ridge[places])
     reference = min(float(np.sum(1 - squares)), float(len(places)))
-    if objective.design.std_errors not in OF_POSTERIOR:
+    if objective.design.inference.std_errors not in OF_POSTERIOR:
         return {"rank": reference}
     dispersion = objective.dispersion(solution.point, solution.df_residual)
     values, vectors = np.linalg.eigh(information)
