@@ -11,21 +11,18 @@ from tfglm.roles import ending, fork_server
 
 
 def prepare() -> Iterator[None]:
-    """Import what a fit of a regression needs, in a fork server: TensorFlow last, which few other jobs use."""
+    """Import what a fit of a regression needs, in a fork server."""
     from tfglm.engine import workload  # noqa: F401
 
     yield
     from tfglm.solvers import fit  # noqa: F401
 
     yield
-    tensorflow_setup.import_parts()
-    yield
     from tfglm import checkpoint, resume  # noqa: F401
 
 
 def fit(arguments: argparse.Namespace) -> fitting.Work:
     """How to fit a regression."""
-    tensorflow_setup.import_parts()
     return partial(fitting.fit, executor=LocalExecutor())
 
 

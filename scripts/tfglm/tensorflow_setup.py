@@ -152,18 +152,6 @@ def in_parts() -> None:
         sys.modules["tensorflow"] = importlib.util.module_from_spec(spec)
 
 
-def import_parts() -> None:
-    """Import what a regression in one process needs of TensorFlow, to write checkpoints and curves. It takes 1 s of a processor,
-    and all of TensorFlow 3 s."""
-    prepare_environment()
-    with quiet():
-        in_parts()
-        from tensorflow.core.util import event_pb2  # noqa: F401
-        from tensorflow.python.eager import context  # noqa: F401
-        from tensorflow.python.lib.io import tf_record  # noqa: F401
-        from tensorflow.python.ops import gen_io_ops, resource_variable_ops  # noqa: F401  the first operation imports these
-
-
 THREADS = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads": 2}
 """Return a ConfigProto with one thread per operation, and two operations at a time.
 

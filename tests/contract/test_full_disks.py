@@ -14,7 +14,7 @@ import pytest
 
 from chiefs import chief, wait_for_children
 from processes import ENVIRONMENT, SCRIPTS, alive, stand_in_for_tensorflow, wait_until
-from tfglm import checkpoint, digests
+from tfglm import bundle, digests
 from tfglm.errors import UserError
 from tfglm.roles import announce
 from tfglm.roles.announce import Announcement
@@ -88,7 +88,7 @@ def test_a_full_disk_at_the_checkpoint_is_told_with_the_bytes_that_it_takes(tmp_
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
         with pytest.raises(UserError) as error:
-            checkpoint.write(values, tmp_path / "checkpoint" / "model")
+            bundle.write(values, tmp_path / "checkpoint" / "model")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     text = str(error.value)
@@ -97,7 +97,7 @@ def test_a_full_disk_at_the_checkpoint_is_told_with_the_bytes_that_it_takes(tmp_
         and ", and 8.0 MB are needed)" in text
         and "free some space" in text
     )
-    checkpoint.write(values, tmp_path / "checkpoint" / "model")
+    bundle.write(values, tmp_path / "checkpoint" / "model")
 
 
 def test_a_full_disk_at_a_json_file_is_told_with_its_name(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from test_models import flights
 
 from pools import design_of, fit_design, ingest_frame, table_of
-from tfglm import checkpoint
+from tfglm import bundle, checkpoint
 from tfglm.config import DesignConfig, TrainingConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
@@ -156,7 +156,7 @@ def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression
     assert 0 <= (reached - least) / unit < 1e-3
 
     stored.save(trained.network, TrainingConfig(), tmp_path / "checkpoint")
-    of_checkpoint = checkpoint.read(tmp_path / "checkpoint" / checkpoint.NETWORK)
+    of_checkpoint = bundle.read(tmp_path / "checkpoint" / checkpoint.NETWORK)
     learnt = linear.fitted(of_checkpoint, trained.summary | {"layers": {"hidden": []}}, of_family, [file])
     theirs, named = table_of(of_family, exact), estimates.estimated(of_family, learnt, {}, float("nan"))
     mine = coefficients.table(named, 0.95).set_index(["term", "level"])
@@ -342,7 +342,7 @@ def test_a_response_far_from_0_is_learnt_as_one_near_to_it(far, hidden, offset, 
         tables.append(exported.description(fit, {})["start"])
         if not hidden:
             stored.save(trained.network, TrainingConfig(), tmp_path / response)
-            of_checkpoint = checkpoint.read(tmp_path / response / checkpoint.NETWORK)
+            of_checkpoint = bundle.read(tmp_path / response / checkpoint.NETWORK)
             named = estimates.estimated(of_network, linear.fitted(of_checkpoint, fit, of_network, [far]), {}, np.nan)
             tables.extend(coefficients.table(named, 0.95)["estimate"].dropna())
     assert losses[0] < 0.7 and losses[1] == pytest.approx(losses[0], rel=1e-3)

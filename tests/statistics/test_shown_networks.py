@@ -13,7 +13,7 @@ from test_models import flights
 
 import tfglm
 from pools import design_of, fit_design, ingest_frame
-from tfglm import checkpoint, digests, export, provenance
+from tfglm import bundle, checkpoint, digests, export, provenance
 from tfglm.config import LayersConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
@@ -206,7 +206,7 @@ def test_embeddings_are_named_and_counted(file, frame, tmp_path):
     settings = LayersConfig(hidden=[3], embedding={"origin": 1, "carrier": 3, "C(times)": 2})
     network = random_network(of_network, settings)
     stored.save(network, settings, tmp_path)
-    table = embeddings.table(of_network, checkpoint.read(tmp_path / checkpoint.NETWORK), [file])
+    table = embeddings.table(of_network, bundle.read(tmp_path / checkpoint.NETWORK), [file])
     assert list(table) == ["factor", "level", "rows", "dimension_1", "dimension_2", "dimension_3"]
     levels = {
         "origin": ["EWR", "JFK", "LGA"],
@@ -232,7 +232,7 @@ def test_embeddings_are_named_and_counted(file, frame, tmp_path):
 def test_a_network_without_factors_has_no_embeddings(file, tmp_path):
     of_network, settings = design(file, "late ~ hour + distance"), LayersConfig(hidden=[3])
     stored.save(random_network(of_network, settings), settings, tmp_path)
-    table = embeddings.table(of_network, checkpoint.read(tmp_path / checkpoint.NETWORK), [file])
+    table = embeddings.table(of_network, bundle.read(tmp_path / checkpoint.NETWORK), [file])
     assert list(table) == ["factor", "level", "rows"] and table.empty
     embeddings_plot(table, "m: embeddings", [tmp_path / "embeddings.svg"])
     assert "the formula has no factor" in (tmp_path / "embeddings.svg").read_text()

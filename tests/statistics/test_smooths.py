@@ -496,7 +496,9 @@ def test_the_saved_model_predicts_as_the_tables_do(name, fits, first_rows):
     design, fitted = fits(name)
     exported, rows = export.ExportedRegression(design, fitted, {}), ROWS.iloc[:SHOWN]
     texts = {"carrier": tf.constant(rows["carrier"].tolist())} if "carrier" in design.columns else {}
-    numbers = {name: tf.constant(rows[name], tf.float64) for name in design.number_columns if name != design.roles.response}
+    numbers = {
+        name: tf.constant(rows[name], tf.float64) for name in design.number_columns if name != design.roles.response
+    }
     served = exported.predict(**texts, **numbers)
     expected = predicted(design, fitted, first_rows)["linear_predictor"]
     np.testing.assert_allclose(served["linear_predictor"].numpy(), expected, rtol=1e-11)

@@ -26,7 +26,7 @@ def table(design: Design, weights: Mapping[str, np.ndarray], files: Sequence[Ing
     design
         What the network reads.
     weights
-        Those of the network, as `checkpoint.read` has them.
+        Those of the network, as `bundle.read` has them.
     files
         All that are ingested.
 

@@ -28,7 +28,7 @@ def fitted(
     Parameters
     ----------
     weights
-        The weights of the network, as `checkpoint.read` returns them.
+        The weights of the network, as `bundle.read` returns them.
     fit
         The content of fit.json, with the layers and the scale of the output; see `networks.layers`.
     design, files

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pyarrow as pa
 
-from tfglm import checkpoint, digests
+from tfglm import bundle, checkpoint, digests
 from tfglm.config import LayersConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -26,7 +26,7 @@ def save(trained: keras.Model, settings: LayersConfig, folder: Path) -> None:
     named = {}
     for place, variable in enumerate(trained.weights):
         named[f"{place:04d}/{variable.path}" if settings.model else variable.path] = np.asarray(variable)
-    checkpoint.write(named, folder / checkpoint.NETWORK)
+    bundle.write(named, folder / checkpoint.NETWORK)
 
 
 def score(
@@ -73,7 +73,7 @@ def load(design: Design, fit: Mapping[str, Any], folder: Path) -> keras.Model:
     """The network of fit.json. Raises UserError if the code of its layers does not run here."""
     settings = LayersConfig.model_validate(fit["layers"])
     loaded = network(design, settings, OutputScale(fit["start"], fit["unit"]))
-    weights = checkpoint.read(folder / checkpoint.NETWORK)
+    weights = bundle.read(folder / checkpoint.NETWORK)
     by_place = {name.partition("/")[0]: values for name, values in weights.items()}
     for place, variable in enumerate(loaded.weights):
         variable.assign(by_place[f"{place:04d}"] if settings.model else weights[variable.path])

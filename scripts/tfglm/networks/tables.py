@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from tfglm import checkpoint
+from tfglm import bundle, checkpoint
 from tfglm.config import ResultsConfig
 from tfglm.networks import embeddings, linear
 from tfglm.results import coefficients, estimates, read
@@ -13,7 +13,7 @@ from tfglm.results.tables import SavedFit, Table
 def _weights(saved: SavedFit) -> dict[str, np.ndarray]:
     given = saved.arguments
     read.check(saved.fit, given.design, given.checkpoint, given.fit)
-    return checkpoint.read(given.checkpoint / checkpoint.NETWORK)
+    return bundle.read(given.checkpoint / checkpoint.NETWORK)
 
 
 def _coefficients(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """What TensorBoard shows of a network besides its curves: the graph, the settings, the weights, and embeddings by level."""
 
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,8 @@ from tfglm.design.design import Design
 from tfglm.networks import layers
 from tfglm.networks.embeddings import rows_of_levels
 from tfglm.networks.inputs import LevelOf
-from tfglm.roles.curves import Curves
+from tfglm.protobuf import message
+from tfglm.roles.curves import GRAPH, STEP, SUMMARY, Curves
 
 BUCKETS = 30
 """Of a histogram, as in TensorFlow."""
@@ -37,11 +37,11 @@ def show_network(curves: Curves, network: keras.Model, settings: TrainingConfig)
     inputs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in network.inputs]
     traced = tf.function(lambda *tensors: network(list(tensors), training=False), autograph=False)
     graph = traced.get_concrete_function(*inputs).graph
-    curves.write(graph_def=graph.as_graph_def().SerializeToString())
+    curves.write({GRAPH: graph.as_graph_def().SerializeToString()})
     # TensorBoard passes over a value without a tensor.
     nothing = tf.make_tensor_proto(0.0, tf.float32)
     shown = Summary.Value(tag=SETTINGS, metadata=settings_metadata(settings), tensor=nothing)
-    curves.write(summary=Summary(value=[shown]))
+    curves.write({SUMMARY: Summary(value=[shown]).SerializeToString()})
 
 
 def settings_metadata(settings: TrainingConfig) -> SummaryMetadata:
@@ -51,10 +51,10 @@ def settings_metadata(settings: TrainingConfig) -> SummaryMetadata:
     for name, value in flat(settings.model_dump(exclude={"code"}, exclude_none=True)):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         # A google.protobuf.Value: its field 2 is a number, and 3 a text.
-        shown = double(2, float(value)) if is_number else field(3, str(value).encode())
-        entries.append(field(1, field(1, name.encode()) + field(2, shown)))
+        shown = message({2: float(value)} if is_number else {3: str(value).encode()})
+        entries.append(message({1: message({1: name.encode(), 2: shown})}))
     # Field 5 is when the run began, which its events say too.
-    content = field(3, b"".join(entries) + double(5, 0.0))
+    content = message({3: b"".join(entries) + message({5: 0.0})})
     plugin = SummaryMetadata.PluginData(plugin_name="hparams", content=content)
     return SummaryMetadata(plugin_data=plugin, data_class=DATA_CLASS_TENSOR)
 
@@ -70,20 +70,6 @@ def flat(section: Mapping[str, Any], before: str = "") -> Sequence[tuple[str, An
     return pairs
 
 
-def double(number: int, value: float) -> bytes:
-    """A field of a protocol buffer that is a float64."""
-    return bytes([8 * number + 1]) + struct.pack("<d", value)
-
-
-def field(number: int, content: bytes) -> bytes:
-    """A field of a protocol buffer whose value has a length."""
-    size, digits = len(content), b""
-    while size >= 128:
-        digits += bytes([size % 128 + 128])
-        size //= 128
-    return bytes([8 * number + 2]) + digits + bytes([size]) + content
-
-
 def show_weights(curves: Curves, network: keras.Model, step: int) -> None:
     """Write a histogram of each weight."""
     metadata = SummaryMetadata(
@@ -91,9 +77,8 @@ def show_weights(curves: Curves, network: keras.Model, step: int) -> None:
     )
     for weight in network.trainable_variables:
         tensor = tf.make_tensor_proto(histogram(np.asarray(weight)), tf.float64)
-        curves.write(
-            step=step, summary=Summary(value=[Summary.Value(tag=weight.path, metadata=metadata, tensor=tensor)])
-        )
+        summary = Summary(value=[Summary.Value(tag=weight.path, metadata=metadata, tensor=tensor)])
+        curves.write({STEP: step, SUMMARY: summary.SerializeToString()})
 
 
 def histogram(values: np.ndarray) -> np.ndarray:

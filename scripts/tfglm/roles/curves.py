@@ -3,12 +3,20 @@
 import os
 import shutil
 import socket
+import struct
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
-from tfglm import command, tensorflow_setup
+from tfglm import command
+from tfglm.protobuf import message
+
+WALL_TIME, STEP, FILE_VERSION, GRAPH, SUMMARY = 1, 2, 3, 4, 5
+"""Fields of an Event (tensorflow/core/util/event.proto)."""
+
+SCALAR = message({1: message({1: b"scalars"}), 4: 1})
+"""The SummaryMetadata of a number: the name of TensorBoard's plugin, and DATA_CLASS_SCALAR."""
 
 
 class Curves:
@@ -21,50 +29,41 @@ class Curves:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self._writer: Any = None
+        self._stream: BinaryIO | None = None
         if folder is None:
             return
         # TensorBoard recognises the name, and the version in the first record.
         self._path = folder / f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.0.v2"
-        with tensorflow_setup.quiet():
-            from tensorflow.core.framework import summary_pb2, tensor_pb2, tensor_shape_pb2, types_pb2
-            from tensorflow.core.util import event_pb2
-            from tensorflow.python.framework import errors_impl
-            from tensorflow.python.lib.io import tf_record
-
         shutil.rmtree(folder, ignore_errors=True)
-        self._summaries, self._events, self._records = summary_pb2, event_pb2, tf_record
-        self._errors = (errors_impl.OpError, OSError)
-        self._scalar = summary_pb2.SummaryMetadata(
-            plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name="scalars"),
-            data_class=summary_pb2.DATA_CLASS_SCALAR,
-        )
-        self._number = tensor_pb2.TensorProto(
-            dtype=types_pb2.DT_FLOAT, tensor_shape=tensor_shape_pb2.TensorShapeProto()
-        )
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
         """Add a point to the curve of each name."""
-        if self.folder is None:
-            return
-        summary = self._summaries.Summary()
+        summary = b""
         for name, value in values.items():
-            point = summary.value.add(tag=name, metadata=self._scalar, tensor=self._number)
-            point.tensor.float_val.append(value)
-        self.write(step=step, summary=summary)
+            # A TensorProto: DT_FLOAT, no dimensions, and one number.
+            tensor = message({1: 1, 2: b"", 5: struct.pack("<f", value)})
+            summary += message({1: message({1: name.encode(), 8: tensor, 9: SCALAR})})
+        self.write({STEP: step, SUMMARY: summary})
 
-    def write(self, **content: Any) -> None:
-        """Write an event of TensorFlow with this content."""
+    def write(self, content: Mapping[int, int | bytes]) -> None:
+        """Write an event with these fields."""
         if self.folder is None:
             return
         try:
-            if not self._writer:
+            if not self._stream:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._writer = self._records.TFRecordWriter(str(self._path))
-                first = self._events.Event(wall_time=time.time(), file_version="brain.Event:2")
-                self._writer.write(first.SerializeToString())
-            self._writer.write(self._events.Event(wall_time=time.time(), **content).SerializeToString())
-            self._writer.flush()
-        except self._errors as error:
+                self._stream = self._path.open("wb")
+                self._stream.write(as_record(message({WALL_TIME: time.time(), FILE_VERSION: b"brain.Event:2"})))
+            self._stream.write(as_record(message({WALL_TIME: time.time(), **content})))
+            self._stream.flush()
+        except OSError as error:
             command.log(f"no more curves for TensorBoard: {self.folder} cannot be written: {error}")
             self.folder = None
+
+
+def as_record(data: bytes) -> bytes:
+    """What a TFRecord file has of one record (tensorflow/core/lib/io/record_writer.h)."""
+    from tfglm.crc32c import masked  # imports numba
+
+    size = struct.pack("<Q", len(data))
+    return size + struct.pack("<I", masked(size)) + data + struct.pack("<I", masked(data))
