@@ -8,18 +8,8 @@ from tfglm import command
 from tfglm.config import DesignConfig, ResultsConfig, add_settings
 from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
-from tfglm.design.build import build_design
-from tfglm.design.checks import check_groups
+from tfglm.design.build import build_design, check_settings
 from tfglm.design.formula import formulaic_parser
-from tfglm.design.references import (
-    check_contrasts,
-    check_hypotheses,
-    check_pairwise,
-    check_profile,
-    check_reference,
-)
-from tfglm.design.scenarios import check_scenarios
-from tfglm.errors import Problems
 
 
 def prepare() -> Iterator[None]:
@@ -35,24 +25,7 @@ def main(arguments: argparse.Namespace) -> None:
     design = build_design(
         arguments.model, arguments.settings, dictionary, files, arguments.known_late, arguments.section
     )
-    problems = Problems()
-    with problems.collected():
-        check_profile(design)
-    with problems.collected():
-        check_reference(design, arguments.to_check.reference)
-    with problems.collected():
-        check_contrasts(design, arguments.to_check.contrasts)
-    with problems.collected():
-        check_hypotheses(design, arguments.to_check.hypotheses)
-    with problems.collected():
-        check_pairwise(design, arguments.to_check.pairwise, arguments.to_check.pairwise_at)
-    with problems.collected():
-        given = arguments.to_check
-        check_scenarios(design, given.margins_at, given.margins_contrasts, given.offset_at)
-    if dictionary.rows["evaluate"]:
-        with problems.collected():
-            check_groups(f"{arguments.section}.{arguments.model}", files, arguments.to_check.by)
-    problems.check()
+    check_settings(design, arguments.to_check, files, f"{arguments.section}.{arguments.model}")
     design.write(arguments.design)
     for term in design.terms:
         size = design.slices[term.name].stop - design.slices[term.name].start

@@ -1,9 +1,10 @@
 """tfglm: generalised linear models on airline-size CSV files. The scripts beside this folder are its command line."""
 
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfglm.call import fit as fit
     from tfglm.model import Model
 
 __version__ = "0.1.0"
@@ -12,6 +13,15 @@ __version__ = "0.1.0"
 ENGINE = "25"
 """Raised whenever the same input can give other numbers. It is a parameter of the rules, so that old results are computed
 again."""
+
+
+def __getattr__(name: str) -> Any:
+    # Here and below: the Snakefile imports this file in an environment without pandas.
+    if name == "fit":
+        from tfglm.call import fit
+
+        return fit
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load(folder: str | PathLike[str]) -> "Model":
@@ -24,7 +34,6 @@ def load(folder: str | PathLike[str]) -> "Model":
     ...
               UA     1.252763   0.944911  0.184906 -0.599229  3.104755
     """
-    # Here, as the Snakefile imports this file in an environment without pandas.
     from tfglm.model import Model
 
     return Model(folder)

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import contextvars
 import faulthandler
 import gc
 import io
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tfglm.errors import UserError, folder_of, is_full_disk, unwritten
@@ -35,10 +36,25 @@ def visible(message: str) -> str:
     return HIDDEN.sub(lambda character: character[0].encode("unicode_escape").decode(), message)
 
 
+_is_heard = contextvars.ContextVar("is_heard", default=True)
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Write no line meanwhile, in this thread."""
+    before = _is_heard.set(False)
+    try:
+        yield
+    finally:
+        _is_heard.reset(before)
+
+
 def log(message: str) -> None:
     """Write one line to the log, with the time of day. A failed write, as on a full disk, is no reason to stop; the
     terminal gets one message."""
     global _is_lost
+    if not _is_heard.get():
+        return
     try:
         # At once, as the watchdog of a chief writes to the same file.
         print(f"{time.strftime('%H:%M:%S')} {visible(message)}\n", end="", flush=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from tfglm.config import DesignConfig
+from tfglm.config import DesignConfig, ResultsConfig
 from tfglm.config.responses import computed_response, reason_of
 from tfglm.config.std_errors import StdErrors
 from tfglm.data import training_rows
@@ -20,6 +20,7 @@ from tfglm.design.by_class import by_class, in_order
 from tfglm.design.checks import (
     check_classes,
     check_dot,
+    check_groups,
     check_information_size,
     check_levels,
     check_leverages,
@@ -41,11 +42,19 @@ from tfglm.design.levels import levels_by_code
 from tfglm.design.origin import from_mean
 from tfglm.design.parametrisation import apart
 from tfglm.design.penalties import penalty_factors
-from tfglm.design.references import levels_in_words
+from tfglm.design.references import (
+    check_contrasts,
+    check_hypotheses,
+    check_pairwise,
+    check_profile,
+    check_reference,
+    levels_in_words,
+)
+from tfglm.design.scenarios import check_scenarios
 from tfglm.design.specification import Inference, Likelihood, Penalty, Roles
 from tfglm.design.splines import check_points, learn_thin_plates
 from tfglm.design.terms import INTERCEPT, Term
-from tfglm.errors import UserError, nearest
+from tfglm.errors import Problems, UserError, nearest
 from tfglm.families import FAMILIES, family_of
 
 WIDEST_OFFSET = 20.0
@@ -115,6 +124,24 @@ def build_design(
         check_scores_size(design, where)
         check_leverages(design, dictionary, files, where)
     return replace(design, known_after_departure=late)
+
+
+def check_settings(design: Design, given: ResultsConfig, files: Sequence[IngestedFile], where: str) -> None:
+    """Raise UserError for all mistakes in what is asked of a fit of this design; `where` is the section of the model."""
+    problems = Problems()
+    checks = (
+        lambda: check_profile(design),
+        lambda: check_reference(design, given.reference),
+        lambda: check_contrasts(design, given.contrasts),
+        lambda: check_hypotheses(design, given.hypotheses),
+        lambda: check_pairwise(design, given.pairwise, given.pairwise_at),
+        lambda: check_scenarios(design, given.margins_at, given.margins_contrasts, given.offset_at),
+        lambda: check_groups(where, files, given.by) if design.rows["evaluate"] else None,
+    )
+    for check in checks:
+        with problems.collected():
+            check()
+    problems.check()
 
 
 class _DesignBuilder:

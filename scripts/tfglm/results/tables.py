@@ -142,3 +142,6 @@ TABLES: dict[str, Table] = {
     "effects": _effects,
 }
 """The tables by the name of the file without `.csv`."""
+
+MARGINAL = ("marginal_effects", "adjusted_means", "margins_at")
+"""Those that need the averages of the training rows."""

@@ -1,0 +1,307 @@
+"""`tfglm.fit`: a regression in this process, by the steps of the workflow, without Snakemake and TensorFlow."""
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import threadpoolctl
+from pyarrow import parquet
+
+import tfglm
+from tfglm import command, digests, fitting
+from tfglm.addresses import is_address
+from tfglm.config import (
+    Config,
+    DesignConfig,
+    Dialect,
+    Layout,
+    LayoutColumn,
+    ResultsConfig,
+    SelectionConfig,
+    SolverConfig,
+    SourceConfig,
+    column_problems,
+    expand_files,
+    load,
+)
+from tfglm.config.columns import named_columns
+from tfglm.config.layouts import times_in
+from tfglm.config.messages import validated
+from tfglm.data.dictionary import account, merge
+from tfglm.data.header import read_header
+from tfglm.data.ingest import ingest
+from tfglm.data.packages import located
+from tfglm.data.packing import packing
+from tfglm.data.shards import MANIFEST, IngestedFile
+from tfglm.design.build import build_design, check_settings
+from tfglm.distribute.local import LocalExecutor
+from tfglm.errors import UserError
+from tfglm.model import Model
+from tfglm.report.pages import read_table
+from tfglm.results import csv_files, margins
+from tfglm.results.tables import MARGINAL, TABLES, SavedFit
+from tfglm.roles.progress import Progress
+from tfglm.survey.dialect import dialect_of
+from tfglm.survey.layout import names_for, own_layout
+
+OF_DATA = ("where", "derive", "missing", "rare", "order", "seed", "bad_rows")
+"""Keys of the section `data` that are keywords."""
+
+
+class FittedModel(Model):
+    """What `fit` returns: a `Model` whose tables are made when they are first asked for.
+
+    Attributes
+    ----------
+    rows
+        How many rows were read, dropped for which reason, and fitted: the content of rows.json.
+    """
+
+    def __init__(self, folder: Path, settings: ResultsConfig, files: Sequence[IngestedFile]) -> None:
+        super().__init__(folder)
+        self._settings, self._ingested = settings, files
+        self.rows: dict[str, Any] = digests.read_json(folder / "rows.json")
+
+    @cached_property
+    def _saved(self) -> SavedFit:
+        given = vars(self._files) | {"settings": self._settings, "dictionary": self.folder / "dictionary.json"}
+        return SavedFit(argparse.Namespace(**given, averages=self.folder / "averages.npz", manifests=[]))
+
+    def _result(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.is_file() and path.stem in TABLES:
+            with quietly():
+                if path.stem in MARGINAL and not self._saved.arguments.averages.is_file():
+                    self._average()
+                csv_files.write(TABLES[path.stem](self._saved, self._settings), path)
+            digests.write_beside(path, self._files.fit)
+        return super()._result(name)
+
+    def _average(self) -> None:
+        """Average the training rows for marginal effects."""
+        given, saved = self._settings, self._saved
+        averaged = margins.average_rows(
+            saved.design,
+            saved.fitted,
+            self._ingested,
+            given.adjusted_means == "balanced",
+            offset_at=given.offset_at,
+            margins_at=given.margins_at,
+            random_effects=given.random_effects,
+        )
+        averaged.write(saved.arguments.averages, self._files.fit)
+
+    def margins(self) -> pd.DataFrame:
+        """Return the average marginal effects: what each covariate changes in the mean response.
+
+        >>> data = {"late": [0, 1, 0, 1, 1, 0, 1, 0], "carrier": ["AA", "UA"] * 4}
+        >>> tfglm.fit("late ~ carrier", pd.DataFrame(data)).margins()[["column", "contrast", "estimate"]]
+            column contrast  estimate
+        0  carrier  UA - AA       0.0
+        """
+        return read_table(self._result("marginal_effects.csv"), self._files.fit)
+
+
+def fit(
+    formula: str,
+    data: Any,
+    family: str = "gaussian",
+    *,
+    name: str = "model",
+    cache: str | PathLike[str] | None = None,
+    **keys: Any,
+) -> FittedModel:
+    """Fit a regression to a file or a table.
+
+    The numbers are those of the workflow with the same keys, byte for byte.
+
+    Parameters
+    ----------
+    formula
+        As R writes it, such as `late ~ carrier + s(dep_hour) + (1 | date)`.
+    data
+        The path of a file, a pattern, or a list of these (CSV, Parquet, Excel, Stata, SPSS, JSON lines); or a table of pandas,
+        polars or Arrow, or of anything with `__arrow_c_stream__`.
+    family
+        A family of the config: gaussian, binomial, poisson, ...
+    name
+        The name of the model, for messages and tables.
+    cache
+        A folder that keeps the rows of files, for further models with the same columns. By default they are deleted with
+        the model that is returned.
+    **keys
+        Any other key of a model in the config (`std_errors="cluster(date)"`, `weights="w"`, ...), and of its section `data`:
+        where, derive, missing, rare, order, seed, bad_rows.
+
+    Returns
+    -------
+    FittedModel
+
+    Raises
+    ------
+    UserError
+        For data that cannot be read, and what the workflow refuses.
+
+    Examples
+    --------
+    >>> data = {"late": [0, 1, 0, 1, 1, 0, 1, 1], "carrier": ["AA", "UA"] * 4}
+    >>> tfglm.fit("late ~ carrier", pd.DataFrame(data), "binomial").tidy()[["term", "level", "estimate"]].round(4)
+            term level  estimate
+    0  Intercept         -0.0000
+    1    carrier    UA    1.0986
+    """
+    folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
+    try:
+        with quietly(name):
+            fitted = _fitted(folder, formula, data, family, name, cache, keys)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(fitted, shutil.rmtree, folder, ignore_errors=True)
+    return fitted
+
+
+@contextmanager
+def quietly(name: str = "") -> Iterator[None]:
+    """Work without a word, with one thread of linear algebra, as jobs do, and with the keys of model `name` in messages as they
+    are keywords."""
+    with command.unheard(), threadpoolctl.threadpool_limits(1):
+        try:
+            yield
+        except UserError as error:
+            raise UserError(re.sub(rf"\bmodels\.{re.escape(name)}\.|\bdata\.(?=\w)", "", str(error))) from None
+
+
+def _fitted(
+    folder: Path, formula: str, data: Any, family: str, name: str, cache: Any, keys: dict[str, Any]
+) -> FittedModel:
+    """Fit a model, and write what the workflow writes of it into a folder."""
+    of_data = {key: keys.pop(key) for key in OF_DATA if key in keys}
+    model = {"formula": formula, "family": family, **keys}
+    sources, header, dialect = _sources(data, folder)
+    names = names_for(header)
+    raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
+    raw["data"]["columns"] = list(names)
+    config = load(raw | {"models": {name: model}}, "tfglm.fit")
+    used = {column for _, column in named_columns(config)}
+    columns = [column for column in (*names, *of_data.get("derive", {})) if column in used]
+    raw["data"]["columns"] = columns or list(names)[:1]
+    every = Layout(columns={column: LayoutColumn(type="string", source=source) for column, source in names.items()})
+    config = load(raw | {"models": {name: model}}, "tfglm.fit")
+    if problems := column_problems(config, [every]):
+        raise UserError("\n".join(problems))
+    # The types of columns that nothing names need not be found out.
+    words = set(re.findall(r"\w+", json.dumps([columns, formula, of_data])))
+    needed = [source if plain in words else "" for plain, source in names.items()]
+    layout, _ = own_layout(next(iter(sources.values())), needed, dialect)
+    selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")
+    files = [_ingested(file, path, layout, selection, cache, folder) for file, path in sources.items()]
+    return _fit_files(folder, config, name, layout, files)
+
+
+def _fit_files(folder: Path, config: Config, name: str, layout: Layout, files: Sequence[IngestedFile]) -> FittedModel:
+    """Fit the model of a config to ingested files."""
+    section = config.models[name]
+    dictionary = merge(files, config.data.missing, config.data.rare, config.data.order)
+    dictionary.write(folder / "dictionary.json")
+    digests.write_json(folder / "rows.json", account(files, dictionary))
+
+    def of(kind: Any) -> Any:
+        return kind.model_validate(section.model_dump(include=set(kind.model_fields), exclude_defaults=True))
+
+    results = of(ResultsConfig)
+    design = build_design(name, of(DesignConfig), dictionary, files)
+    check_settings(design, results, files, f"models.{name}")
+    design.write(folder / "design.json")
+    reference = {"levels": results.reference, "design": digests.sha256(folder / "design.json")}
+    digests.write_json(folder / "reference.json", reference)
+    arguments = argparse.Namespace(
+        design=folder / "design.json",
+        manifests=[file.folder / MANIFEST for file in files],
+        collapsed=None,
+        settings=of(SolverConfig),
+        config=json.dumps(provenance_of(config, name, layout)),
+        history=folder / "history.csv",
+        journal=folder / "journal",
+        events=None,
+        checkpoint=folder / "checkpoint",
+        fit=folder / "fit.json",
+    )
+    fitting.fit(fitting.Job(arguments, design, files, Progress(None, name)), LocalExecutor())
+    fitted = FittedModel(folder, results, files)
+    for table in ("coefficients.csv", "terms.csv"):
+        fitted._result(table)
+    return fitted
+
+
+def provenance_of(config: Config, name: str, layout: Layout) -> dict[str, Any]:
+    """The keys of a config that the numbers of a model depend on, and what a prediction needs to know of the files."""
+    of_data, of_model = set(SourceConfig.model_fields), {*DesignConfig.model_fields, *SolverConfig.model_fields}
+    said = {
+        "data": config.data.model_dump(exclude=of_data, exclude_defaults=True),
+        "model": config.models[name].model_dump(include=of_model, exclude_defaults=True),
+    }
+    times = times_in([layout])
+    return said | ({"times_in_layouts": times} if times else {})
+
+
+def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Dialect]:
+    """The files with the rows, by name, and how the first is written. A table becomes a Parquet file in `folder`."""
+    if isinstance(data, str | PathLike):
+        data = [data]
+    if not isinstance(data, Sequence):
+        sources = {"table": folder / "table.parquet"}
+        parquet.write_table(_as_table(data), sources["table"])
+        return sources, read_header(sources["table"]), Dialect()
+    named = [fspath(each) for each in data]
+    if address := next(filter(is_address, named), None):
+        raise UserError(f"data: `{address}` is an address; fetch the file, and give its path")
+    files = expand_files(validated(SourceConfig, {"files": named}, "data"), "data")
+    sources = {name: located(file.source) for name, file in files.items()}
+    first = next(iter(sources.values()))
+    dialect = dialect_of(first) if packing(first) != "parquet" else Dialect()
+    return sources, read_header(first, dialect), dialect
+
+
+def _as_table(data: Any) -> pa.Table:
+    """A table of Arrow, with the values of categoricals in place of their codes. Raises UserError for anything else."""
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise UserError(
+            f"data: a {type(data).__name__} is no table; give a path, or a table of pandas, polars or Arrow"
+        )
+    try:
+        table = pa.Table.from_pandas(data, preserve_index=False) if isinstance(data, pd.DataFrame) else pa.table(data)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise UserError(f"data: {'; '.join(map(str, error.args))}") from None
+    plain = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(plain))
+
+
+def _ingested(
+    name: str, path: Path, layout: Layout, settings: SelectionConfig, cache: Any, folder: Path
+) -> IngestedFile:
+    """The rows of a file, read once for all fits with the same `cache`."""
+    target = folder / "shards" / name
+    if cache is not None and folder not in path.parents:
+        found = path.stat()
+        read = [fspath(path.resolve()), found.st_size, found.st_mtime_ns, found.st_ino, tfglm.ENGINE]
+        asked = json.dumps([read, settings.model_dump_json(), layout.model_dump_json()])
+        target = Path(cache) / hashlib.sha256(asked.encode()).hexdigest()[:20] / name
+    if not (target / MANIFEST).is_file():
+        ingest(path, name, {"layout": layout}, settings, target)
+    return IngestedFile.load(target / MANIFEST)
