@@ -47,7 +47,7 @@ from tfglm.data.packing import packing
 from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.design.build import build_design, check_settings
 from tfglm.distribute.local import LocalExecutor
-from tfglm.errors import UserError
+from tfglm.errors import UserError, writing
 from tfglm.model import Model
 from tfglm.report.pages import read_table
 from tfglm.results import csv_files, margins
@@ -55,6 +55,9 @@ from tfglm.results.tables import MARGINAL, TABLES, SavedFit
 from tfglm.roles.progress import Progress
 from tfglm.survey.dialect import dialect_of
 from tfglm.survey.layout import names_for, own_layout
+
+TABLE = "table.parquet"
+"""The file of the rows of a table."""
 
 OF_DATA = ("where", "derive", "missing", "rare", "order", "seed", "bad_rows")
 """Keys of the section `data` that are keywords."""
@@ -164,7 +167,7 @@ def fit(
     """
     folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
     try:
-        with quietly(name):
+        with quietly(name, folder):
             fitted = _fitted(folder, formula, data, family, name, cache, keys)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -174,14 +177,16 @@ def fit(
 
 
 @contextmanager
-def quietly(name: str = "") -> Iterator[None]:
-    """Work without a word, with one thread of linear algebra, as jobs do, and with the keys of model `name` in messages as they
-    are keywords."""
+def quietly(name: str = "", folder: Path = Path()) -> Iterator[None]:
+    """Work without a word, with one thread of linear algebra, as jobs do. In messages the keys of model `name` are keywords, and
+    the table in `folder` is `data`."""
     with command.unheard(), threadpoolctl.threadpool_limits(1):
         try:
             yield
         except UserError as error:
-            raise UserError(re.sub(rf"\bmodels\.{re.escape(name)}\.|\bdata\.(?=\w)", "", str(error))) from None
+            places = rf"(tfglm\.fit: )?\bmodels\.{re.escape(name)}(\.|: (?=\w+: ))|tfglm\.fit: |\bdata\.(?=\w)"
+            message = re.sub(places, "", str(error).replace(f"{folder / TABLE}", "data"))
+            raise UserError(message) from None
 
 
 def _fitted(
@@ -192,6 +197,9 @@ def _fitted(
     model = {"formula": formula, "family": family, **keys}
     sources, header, dialect = _sources(data, folder)
     names = names_for(header)
+    if not names:
+        raise UserError("data: the table has no columns")
+    of_data["order"] = orders_of(data) | of_data.get("order", {})
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
     raw["data"]["columns"] = list(names)
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
@@ -216,7 +224,14 @@ def _fit_files(folder: Path, config: Config, name: str, layout: Layout, files: S
     section = config.models[name]
     dictionary = merge(files, config.data.missing, config.data.rare, config.data.order)
     dictionary.write(folder / "dictionary.json")
-    digests.write_json(folder / "rows.json", account(files, dictionary))
+    rows = account(files, dictionary)
+    digests.write_json(folder / "rows.json", rows)
+    if not dictionary.rows["train"]:
+        dropped = rows["dropped"] | rows["splits"]["train"]["dropped"]
+        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in dropped.items() if count)
+        raise UserError(
+            f"data: no row is left of the {rows['read']:,} that were read{f'; dropped: {reasons}' if reasons else ''}"
+        )
 
     def of(kind: Any) -> Any:
         return kind.model_validate(section.model_dump(include=set(kind.model_fields), exclude_defaults=True))
@@ -234,7 +249,7 @@ def _fit_files(folder: Path, config: Config, name: str, layout: Layout, files: S
         settings=of(SolverConfig),
         config=json.dumps(provenance_of(config, name, layout)),
         history=folder / "history.csv",
-        journal=folder / "journal",
+        journal=None,
         events=None,
         checkpoint=folder / "checkpoint",
         fit=folder / "fit.json",
@@ -262,7 +277,7 @@ def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Diale
     if isinstance(data, str | PathLike):
         data = [data]
     if not isinstance(data, Sequence):
-        sources = {"table": folder / "table.parquet"}
+        sources = {"table": folder / TABLE}
         parquet.write_table(_as_table(data), sources["table"])
         return sources, read_header(sources["table"]), Dialect()
     named = [fspath(each) for each in data]
@@ -284,12 +299,26 @@ def _as_table(data: Any) -> pa.Table:
     try:
         table = pa.Table.from_pandas(data, preserve_index=False) if isinstance(data, pd.DataFrame) else pa.table(data)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise UserError(f"data: {'; '.join(map(str, error.args))}") from None
+        raise UserError(
+            f"data: {'; '.join(map(str, error.args))}\n  give each column a name of its own, and values of one type"
+        ) from None
     plain = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
         for field in table.schema
     ]
     return table.cast(pa.schema(plain))
+
+
+def orders_of(data: Any) -> dict[str, list[str]]:
+    """The order of the levels of the categoricals of a table, by their plain names, without levels that do not occur."""
+    if not isinstance(data, pd.DataFrame):
+        return {}
+    plain = {source: name for name, source in names_for(list(map(str, data.columns))).items()}
+    return {
+        plain[str(name)]: [str(level) for level in data[name].cat.remove_unused_categories().cat.categories]
+        for name, kind in data.dtypes.items()
+        if isinstance(kind, pd.CategoricalDtype) and str(name) in plain and kind.categories.dtype != "int64"
+    }
 
 
 def _ingested(
@@ -303,5 +332,6 @@ def _ingested(
         asked = json.dumps([read, settings.model_dump_json(), layout.model_dump_json()])
         target = Path(cache) / hashlib.sha256(asked.encode()).hexdigest()[:20] / name
     if not (target / MANIFEST).is_file():
-        ingest(path, name, {"layout": layout}, settings, target)
+        with writing(target):
+            ingest(path, name, {"layout": layout}, settings, target)
     return IngestedFile.load(target / MANIFEST)

@@ -86,7 +86,7 @@ def say(message: str) -> None:
 
 def _has_terminal() -> bool:
     """Whether there is one besides the log."""
-    return terminal.fileno() != sys.stderr.fileno()
+    return _is_heard.get() and terminal.fileno() != sys.stderr.fileno()
 
 
 def _show(text: str, end: str = "\n") -> None:

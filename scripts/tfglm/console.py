@@ -1,6 +1,6 @@
-"""The command `tfglm`, which an installed package has: `tfglm init`, `run`, `report`, `status` and `clean`.
+"""The command `tfglm`, which an installed package has: `tfglm fit`, `init`, `run`, `report`, `status` and `clean`.
 
-It calls Snakemake with the workflow of this package. Each of its commands can be given as `snakemake` too.
+`fit` needs no Snakemake. The others call it with the workflow of this package; each can be given as `snakemake` too.
 """
 
 import argparse
@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tfglm.config import folder_of_results
-from tfglm.config.files import no_such_file, read
+from tfglm.config.files import no_such_file, parse, read
 from tfglm.errors import UserError
 from tfglm.roles import pending
 
@@ -45,6 +45,17 @@ def parser() -> argparse.ArgumentParser:
     def add(name: str, words: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=words, description=f"{words}.", allow_abbrev=False)
 
+    fit = add("fit", "Fit a regression to a file of data, and print its coefficients")
+    fit.add_argument("data", help="a file of data, or a pattern of several")
+    fit.add_argument("formula", help="as in R: 'late ~ carrier + s(dep_hour) + (1 | date)'")
+    fit.add_argument("--family", default="gaussian", help="gaussian, binomial, poisson, ...")
+    fit.add_argument(
+        "--set",
+        default=[],
+        action="append",
+        metavar="KEY=VALUE",
+        help="another key of a model in the config, as YAML has it: std_errors=robust, absorb='[tailnum]'",
+    )
     init = add("init", "Inspect a file of data, and write a config that fits a first regression to it")
     init.add_argument(
         "csv", help="a file of data: CSV (also .gz, .bz2, .zip), Parquet, Excel, Stata, SPSS or JSON lines"
@@ -166,6 +177,17 @@ def clean(configs: Sequence[Path]) -> None:
         print(f"Not deleted: {folder}, which is outside results/ and may have other files.")
 
 
+def keys_of(pairs: Sequence[str]) -> dict[str, Any]:
+    """The keys and values of `--set`. Raises UserError for a word that is no pair."""
+    keys = {}
+    for pair in pairs:
+        key, is_pair, value = pair.partition("=")
+        if not (key and is_pair):
+            raise UserError(f"--set {pair}: expected KEY=VALUE, as in `--set std_errors=robust`")
+        keys[key] = parse(value, f"--set {key}")
+    return keys
+
+
 def prepare_environment() -> None:
     """Let jobs find the Python of this package, and the workflow show the commands of `tfglm`."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -179,6 +201,11 @@ def do(words: Sequence[str]) -> int:
     arguments, options = parser().parse_args(words[:end]), words[end + 1 :]
     if options and arguments.command not in ("run", "report"):
         raise UserError(f"`tfglm {arguments.command}` takes no options of Snakemake")
+    if arguments.command == "fit":
+        from tfglm.call import fit  # imports the engine
+
+        print(fit(arguments.formula, arguments.data, arguments.family, **keys_of(arguments.set)).summary())
+        return 0
     if arguments.command == "clean":
         clean([Path(name) for name in arguments.config] or configs_here())
         return 0

@@ -131,10 +131,11 @@ def fit(job: Job, executor: Executor) -> None:
     def passed(recalled: bool, seconds: float, calls: Sequence[Call]) -> None:
         history.passed(recalled, seconds, rows_in(calls) if calls else workload.rows)
 
-    journal = resume.Journal(arguments.journal, key(arguments), command.log)
+    journal = resume.Journal(arguments.journal, key(arguments), command.log) if arguments.journal else None
+    resuming = resume.ResumingExecutor(executor, journal, passed) if journal else executor
     fitted = fit_design(
         workload,
-        Run(resume.ResumingExecutor(executor, journal, passed), arguments.settings, history.reporter()),
+        Run(resuming, arguments.settings, history.reporter()),
         held_out=Workload(design, job.files, "evaluate"),
         rows_of_errors=rows if collapsed.lacks_clusters(workload, rows) else None,
     )
@@ -147,7 +148,8 @@ def fit(job: Job, executor: Executor) -> None:
     content |= {"provenance": provenance.of(job.files, json.loads(arguments.config), tfglm.ENGINE)}
     digests.write_json(arguments.fit, content, indent=2)
     history.write(arguments.history, arguments.fit)
-    journal.remove()
+    if journal:
+        journal.remove()
     progress.update(state="finished", seconds_left=0.0)
     if fitted.summary["exact"] and not fitted.summary["converged"]:
         command.say(

@@ -1,0 +1,192 @@
+"""`tfglm.fit` against statsmodels and the workflow, on every kind of table, and what it says to input that is wrong."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import statsmodels.formula.api as smf
+
+import tfglm
+from pools import estimates_of, fit_files, ingest_frame
+from tfglm import console
+from tfglm.errors import UserError
+from tfglm.results import coefficients, csv_files
+
+RANDOM = np.random.default_rng(5)
+FRAME = pd.DataFrame(
+    {
+        "late": RANDOM.integers(0, 2, 400),
+        "delay": RANDOM.normal(10, 4, 400),
+        "distance": RANDOM.uniform(100, 900, 400),
+        "carrier": RANDOM.choice(["AA", "UA", "DL"], 400),
+        "day": RANDOM.integers(0, 40, 400),
+    }
+)
+FORMULA = "delay ~ carrier * distance"
+
+
+def test_a_frame_is_fitted_as_statsmodels_does():
+    ours = tfglm.fit(FORMULA, FRAME, std_errors="HC1").tidy()
+    theirs = smf.ols(FORMULA, FRAME).fit(cov_type="HC1")
+    assert np.allclose(np.sort(ours["estimate"]), np.sort(theirs.params), rtol=1e-9)
+    assert np.allclose(np.sort(ours["std_error"]), np.sort(theirs.bse), rtol=1e-9)
+
+
+def test_a_file_gives_the_table_of_the_workflow_byte_for_byte(tmp_path):
+    file = ingest_frame(FRAME[["late", "carrier", "distance"]], tmp_path, "flights")
+    design, fitted, _ = fit_files([file], "late ~ carrier + distance", "binomial", std_errors="HC3")
+    csv_files.write(coefficients.table(estimates_of(design, fitted), 0.95, True), tmp_path / "coefficients.csv")
+    FRAME.to_csv(tmp_path / "all" / "flights.csv", index=False) if (tmp_path / "all").mkdir() is None else None
+    ours = tfglm.fit("late ~ carrier + distance", tmp_path / "all" / "flights.csv", "binomial", std_errors="HC3")
+    assert ours._result("coefficients.csv").read_bytes() == (tmp_path / "coefficients.csv").read_bytes()
+
+
+TABLES = {
+    "polars": pl.from_pandas,
+    "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "an index": lambda frame: frame.set_index(RANDOM.permutation(len(frame))),
+    "nullable types": lambda frame: frame.convert_dtypes(),
+    "categoricals": lambda frame: frame.astype({"carrier": pd.CategoricalDtype(["AA", "DL", "NK", "UA"])}),
+    "a stream": lambda frame: Stream(pa.Table.from_pandas(frame)),
+}
+
+
+class Stream:
+    """A table that says nothing of itself but its rows."""
+
+    def __init__(self, table: pa.Table):
+        self.__arrow_c_stream__ = table.__arrow_c_stream__
+
+
+@pytest.mark.parametrize("made", TABLES.values(), ids=TABLES)
+def test_every_kind_of_table_gives_the_same_bytes(made):
+    expected, ours = (tfglm.fit(FORMULA, data)._result("coefficients.csv") for data in (FRAME, made(FRAME)))
+    # The fits are gone, and with them their folders.
+    assert not expected.exists() and not ours.exists()
+    first, other = tfglm.fit(FORMULA, FRAME), tfglm.fit(FORMULA, made(FRAME))
+    assert first._result("coefficients.csv").read_bytes() == other._result("coefficients.csv").read_bytes()
+
+
+def test_files_in_parts_and_other_formats_give_the_same_estimates(tmp_path):
+    FRAME.to_parquet(tmp_path / "whole.parquet")
+    FRAME.to_csv(tmp_path / "whole.csv", index=False)
+    parts = [tmp_path / f"part_{number}.csv" for number in range(3)]
+    for path, rows in zip(parts, np.array_split(np.arange(len(FRAME)), 3), strict=True):
+        FRAME.iloc[rows].to_csv(path, index=False)
+    expected = tfglm.fit(FORMULA, FRAME).tidy()["estimate"]
+    for data in (tmp_path / "whole.parquet", str(tmp_path / "whole.csv"), parts, tmp_path / "part_*.csv"):
+        assert np.allclose(tfglm.fit(FORMULA, data).tidy()["estimate"], expected, rtol=1e-11)
+
+
+def test_a_categorical_orders_its_levels_as_in_r():
+    frame = FRAME.astype({"carrier": pd.CategoricalDtype(["UA", "NK", "DL", "AA"])})
+    assert tfglm.fit("delay ~ carrier", frame).tidy()["level"].tolist() == ["", "DL", "AA"]
+
+
+def test_rows_that_are_left_out_are_counted():
+    frame = FRAME.assign(distance=FRAME["distance"].mask(FRAME.index < 7))
+    fitted = tfglm.fit("delay ~ distance", frame, where="carrier <> 'UA'")
+    assert fitted.rows["splits"]["train"]["dropped"] == {"missing: distance": (frame["carrier"][:7] != "UA").sum()}
+    assert fitted.fit["rows"] == ((frame["carrier"] != "UA") & frame["distance"].notna()).sum()
+
+
+def test_tables_are_made_when_they_are_asked_for():
+    fitted = tfglm.fit("late ~ carrier + distance", FRAME, "binomial", contrasts={"c": {"carrier[UA]": 1}})
+    effects = fitted.margins().set_index(["term", "level"])["estimate"]
+    theirs = smf.logit("late ~ carrier + distance", FRAME).fit(disp=0)
+    means = [theirs.predict(FRAME.assign(carrier=carrier)).mean() for carrier in ("UA", "AA")]
+    assert np.isclose(effects["carrier", "UA"], means[0] - means[1], rtol=1e-6)
+    assert fitted._result("contrasts.csv").is_file()
+    predicted = fitted.predict(FRAME.head(5))["probability"]
+    assert np.allclose(predicted, theirs.predict(FRAME.head(5)), rtol=1e-6)
+
+
+def test_rows_of_a_file_are_kept_in_a_cache_until_the_file_changes(tmp_path):
+    path, cache = tmp_path / "flights.csv", tmp_path / "cache"
+    FRAME.to_csv(path, index=False)
+    first = tfglm.fit(FORMULA, path, cache=cache).tidy()["estimate"]
+    kept = {file: file.stat().st_mtime_ns for file in cache.rglob("manifest.json")}
+    assert tfglm.fit("delay ~ distance + carrier", path, cache=cache).fit["rows"] == 400
+    assert {file: file.stat().st_mtime_ns for file in cache.rglob("manifest.json")} == kept and len(kept) == 1
+    FRAME.assign(delay=2 * FRAME["delay"]).to_csv(path, index=False)
+    assert np.allclose(tfglm.fit(FORMULA, path, cache=cache).tidy()["estimate"], 2 * first)
+
+
+WRONG = {
+    "no column": ("delay ~ distanc", FRAME, {}, r"^formula: no column `distanc`; did you mean `distance`\?"),
+    "no rows": ("delay ~ distance", FRAME[:0], {}, "^data: no row is left of the 0 that were read$"),
+    "no row left": ("delay ~ distance", FRAME, {"where": "day > 90"}, r"dropped: where: day > 90 \(400\)$"),
+    "no columns": ("delay ~ distance", pd.DataFrame(), {}, "^data: the table has no columns$"),
+    "two of a name": (
+        "delay ~ day",
+        FRAME[["delay", "day", "day"]],
+        {},
+        "Duplicate column names.*\n  give each column",
+    ),
+    "mixed types": ("delay ~ day", FRAME.assign(day=["a", 1] * 200), {}, "^data: .*column day.*\n  give each column"),
+    "infinite": ("delay ~ day", FRAME.assign(day=np.inf), {}, "^data, row 1: column `day` is infinite"),
+    "no table": ("delay ~ day", (row for row in ()), {}, "^data: a generator is no table; give a path"),
+    "no file": ("delay ~ day", "no_such.csv", {}, "^data: there is no file `no_such.csv`"),
+    "an address": ("delay ~ day", "https://127.0.0.1/a.csv", {}, "^data: `https://127.0.0.1/a.csv` is an address"),
+    "a key": ("delay ~ day", FRAME, {"std_error": "HC1"}, "^std_error: unknown key; did you mean `std_errors`"),
+    "a value": ("delay ~ day", FRAME, {"std_errors": "HC9"}, '^std_errors: expected .*received "HC9"'),
+    "a formula": ("delay ~ day +", FRAME, {}, "^formula: "),
+    "keys together": ("delay ~ C(day)", FRAME, {"absorb": ["day"]}, "^absorb: `day` is in the formula too"),
+}
+
+
+@pytest.mark.parametrize(("formula", "data", "keys", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_input_is_refused_and_leaves_nothing(formula, data, keys, message, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(UserError, match=message):
+        tfglm.fit(formula, data, **keys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fits_in_threads_give_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found = {}
+
+    def fit(number: int) -> None:
+        found[number] = tfglm.fit(FORMULA, FRAME).tidy()["estimate"].tolist()
+
+    threads = [threading.Thread(target=fit, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and all(each == found[0] for each in found.values())
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.processes
+def test_a_call_says_nothing_and_imports_neither_tensorflow_nor_snakemake_nor_matplotlib():
+    code = (
+        "import sys, pandas as pd, tfglm\n"
+        "fitted = tfglm.fit('y ~ x', pd.DataFrame({'y': [1.0, 2, 4, 3], 'x': [1, 2, 3, 4]}))\n"
+        "fitted.summary(), fitted.tidy(), fitted.margins(), fitted.predict(pd.DataFrame({'x': [5]}))\n"
+        "print(*sorted({'tensorflow', 'keras', 'snakemake', 'matplotlib'} & set(sys.modules)))\n"
+    )
+    scripts = Path(__file__).parents[2] / "scripts"
+    line = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(line, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(scripts)})
+    assert (done.stdout, done.stderr, done.returncode) == ("\n", "", 0)
+
+
+def test_the_command_prints_the_summary(tmp_path, capsys):
+    FRAME.to_csv(tmp_path / "flights.csv", index=False)
+    assert console.do(["fit", str(tmp_path / "flights.csv"), FORMULA, "--set", "std_errors=robust"]) == 0
+    assert capsys.readouterr().out.strip() == str(
+        tfglm.fit(FORMULA, tmp_path / "flights.csv", std_errors="robust").summary()
+    )
+    with pytest.raises(UserError, match="--set robust: expected KEY=VALUE"):
+        console.do(["fit", "flights.csv", FORMULA, "--set", "robust"])
