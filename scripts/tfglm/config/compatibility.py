@@ -301,9 +301,9 @@ def table(conflicts: Sequence[Conflict] = CONFLICTS, **of_example: Any) -> str:
     """The Markdown table of conflicts, with the reasons for an example of a model."""
     values = {"family": "gamma", "link": "inverse", "std_errors": "HC3", "online_solver": "sgd"} | of_example
     example, of_classes = (SimpleNamespace(**values | more) for more in ({}, {"family": "multinomial"}))
-    reasons = [reason_for(each, of_classes if each.other == CLASSES else example) for each in conflicts]
-    lines = [
-        f"| {each.one} | {each.other} | {reason.partition(';')[0]} |"
-        for each, reason in zip(conflicts, reasons, strict=True)
-    ]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for each in conflicts:
+        reason = reason_for(each, of_classes if each.other == CLASSES else example)
+        alike.setdefault((each.other, reason.partition(";")[0]), []).append(each.one)
+    lines = [f"| {', '.join(ones)} | {other} | {reason} |" for (other, reason), ones in alike.items()]
     return "\n".join(["| These | exclude | since, for example |", "|---|---|---|", *lines])
