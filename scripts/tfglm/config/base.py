@@ -1,7 +1,12 @@
 """Types, and bounds of what a config may ask for, far above any use seen and far below what a machine would choke on."""
 
+import ast
+import functools
+import inspect
+import itertools
 import os
 import re
+import sys
 import unicodedata
 from collections import Counter
 from typing import Annotated, Any
@@ -9,7 +14,15 @@ from typing import Annotated, Any
 # Otherwise the first section would look for plugins in the metadata of all installed packages.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+)
 
 LONGEST_TEXT, LONGEST_NAME, LONGEST_FILE_NAME = 10_000, 100, 200
 MOST_MODELS, MOST_FILES, MOST_COLUMNS, MOST_EXPRESSIONS, MOST_CONTRASTS = 1_000, 10_000, 10_000, 1_000, 1_000
@@ -95,9 +108,37 @@ Sweep = dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODE
 
 
 class Section(BaseModel):
-    """Strict: `workers: true` is refused instead of read as 1. Frozen: no rule changes it for another."""
+    """Strict: `workers: true` is refused instead of read as 1. Frozen: no rule changes it for another.
+
+    The text below a key describes it in the JSON schema. It is read from the source when a schema is made: pydantic's
+    `use_attribute_docstrings` reads it at each start.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler(core_schema)
+        keys = handler.resolve_ref_schema(schema).get("properties", {})
+        for section in cls.__mro__:
+            if issubclass(section, Section):
+                for key, text in _descriptions(section.__module__).get(section.__name__, {}).items():
+                    if key in keys:
+                        keys[key].setdefault("description", text)
+        return schema
+
+
+@functools.cache
+def _descriptions(module: str) -> dict[str, dict[str, str]]:
+    """The texts below the keys in the classes of a module, by class and key."""
+    found: dict[str, dict[str, str]] = {}
+    statements = ast.parse(inspect.getsource(sys.modules[module])).body
+    for section in (each for each in statements if isinstance(each, ast.ClassDef)):
+        for pair in itertools.pairwise(section.body):
+            match pair:
+                case ast.AnnAssign(ast.Name(key)), ast.Expr(ast.Constant(str(text))):
+                    found.setdefault(section.name, {})[key] = " ".join(text.split())
+    return found
 
 
 def as_list(value: Any) -> Any:

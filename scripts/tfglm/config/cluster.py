@@ -49,45 +49,25 @@ class ClusterConfig(Section):
         "address. All give the same numbers, except an online solver that is not `synchronous`. If the strategy changes, "
         "models are fitted again.",
     )
-    ps: Integer = Field(default=1, ge=1, le=1000, description="Number of parameter servers, under `parameter_server`.")
-    workers: Integer = Field(
-        default=2,
-        ge=1,
-        le=10_000,
-        description="Number of workers; under `multi_worker_mirrored` the chief is one of them.",
-    )
-    nodes: Integer = Field(
-        default=1,
-        ge=1,
-        le=10_000,
-        description="Number of nodes, with `--profile slurm`: the first runs the chief and the ps, the others the "
-        "other workers; a single node runs all.",
-    )
-    patience: Integer = Field(
-        default=300,
-        ge=10,
-        le=YEAR,
-        description="Seconds that the chief waits until all other processes are listening.",
-    )
-    stall: Integer = Field(
-        default=900,
-        ge=10,
-        le=YEAR,
-        description="Seconds that the chief waits for one call although all processes live; then the run ends. A "
-        "last resort: a call takes seconds.",
-    )
-    isolate: Literal["auto", "always", "never"] = Field(
-        default="auto",
-        description="Whether the processes of a fit have a network of their own, which no other user of the machine "
-        "can reach: `auto` where the kernel allows it, `always` or the fit does not start, `never`. On "
-        "several nodes there is none.",
-    )
+    ps: Integer = Field(default=1, ge=1, le=1000)
+    """Number of parameter servers, under `parameter_server`."""
+    workers: Integer = Field(default=2, ge=1, le=10_000)
+    """Number of workers; under `multi_worker_mirrored` the chief is one of them."""
+    nodes: Integer = Field(default=1, ge=1, le=10_000)
+    """Number of nodes, with `--profile slurm`: the first runs the chief and the ps, the others the other workers; a
+    single node runs all."""
+    patience: Integer = Field(default=300, ge=10, le=YEAR)
+    """Seconds that the chief waits until all other processes are listening."""
+    stall: Integer = Field(default=900, ge=10, le=YEAR)
+    """Seconds that the chief waits for one call although all processes live; then the run ends. A last resort: a call
+    takes seconds."""
+    isolate: Literal["auto", "always", "never"] = "auto"
+    """Whether the processes of a fit have a network of their own, which no other user of the machine can reach: `auto`
+    where the kernel allows it, `always` or the fit does not start, `never`. On several nodes there is none."""
 
-    fetch: Literal["here", "job"] = Field(
-        default="here",
-        description="Where files at addresses are fetched: `here`, on the machine where `snakemake` runs, because nodes "
-        "often have no internet; or by a `job` of the scheduler. Files of Python packages are always copied here.",
-    )
+    fetch: Literal["here", "job"] = "here"
+    """Where files at addresses are fetched: `here`, on the machine where `snakemake` runs, because nodes often have no
+    internet; or by a `job` of the scheduler. Files of Python packages are always copied here."""
 
     @property
     def peers(self) -> int:

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from tfglm.config.base import Name, Section
 from tfglm.config.models import ModelConfig
 
@@ -11,12 +9,14 @@ from tfglm.config.models import ModelConfig
 class CollapseConfig(Section):
     """The columns of collapsed rows."""
 
-    columns: list[Name] = Field(description="Rows that agree in these columns are summed.")
-    frequencies: list[Name] = Field(default=[], description="Columns to sum, besides the number of rows.")
-    responses: list[Name] = Field(default=[], description="Columns whose mean and standard deviation are kept.")
-    folds: dict[Name, list[int]] = Field(
-        default={}, description="By response, the numbers of folds for which the fold of each row is kept."
-    )
+    columns: list[Name]
+    """Rows that agree in these columns are summed."""
+    frequencies: list[Name] = []
+    """Columns to sum, besides the number of rows."""
+    responses: list[Name] = []
+    """Columns whose mean and standard deviation are kept."""
+    folds: dict[Name, list[int]] = {}
+    """By response, the numbers of folds for which the fold of each row is kept."""
 
 
 def collapse_of(models: Sequence[ModelConfig]) -> CollapseConfig:

@@ -33,46 +33,30 @@ Rows = Annotated[list[Combination], Field(min_length=1, max_length=MOST_ROWS)]
 class ComparisonsConfig(Section):
     """Combinations of coefficients: no key here is a reason to fit again."""
 
-    contrasts: dict[Text, Combination] = Field(
-        default={},
-        max_length=MOST_CONTRASTS,
-        description="Linear combinations of coefficients, each under a name: a weight for each term or "
-        '`term[level]`, as in `UA against AA: {"carrier[UA]": 1, "carrier[AA]": -1}`.',
-    )
-    hypotheses: dict[Text, Rows] = Field(
-        default={},
-        max_length=MOST_CONTRASTS,
-        description="Joint tests of several linear combinations, each under a name: a list of rows that are written like "
-        'contrasts and are 0 together, as in `alike: [{"carrier[UA]": 1, "carrier[AA]": -1}, {"carrier[DL]": 1, "carrier[AA]": '
-        '-1}]`, or another number, under `"="`. `hypotheses.csv`.',
-    )
-    pairwise: list[Text] = Field(
-        default=[],
-        max_length=MOST_EXPRESSIONS,
-        description="Categorical terms, such as `[carrier]`, whose levels are all compared with each other: "
-        "`pairwise.csv`. Its p-values and intervals are adjusted for the number of comparisons (Tukey, and Holm).",
-    )
+    contrasts: dict[Text, Combination] = Field(default={}, max_length=MOST_CONTRASTS)
+    """Linear combinations of coefficients, each under a name: a weight for each term or `term[level]`, as in `UA
+    against AA: {"carrier[UA]": 1, "carrier[AA]": -1}`."""
+    hypotheses: dict[Text, Rows] = Field(default={}, max_length=MOST_CONTRASTS)
+    """Joint tests of several linear combinations, each under a name: a list of rows that are written like contrasts and
+    are 0 together, as in `alike: [{"carrier[UA]": 1, "carrier[AA]": -1}, {"carrier[DL]": 1, "carrier[AA]": -1}]`, or
+    another number, under `"="`. `hypotheses.csv`."""
+    pairwise: list[Text] = Field(default=[], max_length=MOST_EXPRESSIONS)
+    """Categorical terms, such as `[carrier]`, whose levels are all compared with each other: `pairwise.csv`. Its
+    p-values and intervals are adjusted for the number of comparisons (Tukey, and Holm)."""
     pairwise_at: dict[Name, Annotated[list[Number], Field(min_length=1, max_length=MOST_VALUES)]] = Field(
-        default={},
-        max_length=MOST_EXPRESSIONS,
-        description="Values of numbers that factors under `pairwise` interact with, such as `{dep_hour: [8, 18]}`: all levels "
-        "are compared at each combination of them.",
+        default={}, max_length=MOST_EXPRESSIONS
     )
+    """Values of numbers that factors under `pairwise` interact with, such as `{dep_hour: [8, 18]}`: all levels are
+    compared at each combination of them."""
     margins_at: dict[Text, Annotated[dict[Name, Value], Field(min_length=1, max_length=MOST_COLUMNS)]] = Field(
-        default={},
-        max_length=MOST_SCENARIOS,
-        description="Scenarios, each under a name: values that columns have in all training rows, such as `evening: {dep_hour: "
-        "18, carrier: UA}`. `margins_at.csv` has the mean response and the marginal effects in each scenario, and their "
-        "differences between scenarios.",
+        default={}, max_length=MOST_SCENARIOS
     )
-    margins_contrasts: dict[Text, Combination] = Field(
-        default={},
-        max_length=MOST_CONTRASTS,
-        description="Linear combinations of scenarios under `margins_at`, each under a name: a weight for each scenario, as in "
-        "`interaction: {late far: 1, early far: -1, late near: -1, early near: 1}`. Default: all pairs of scenarios.",
-    )
-    adjust: Literal["none", "holm"] = Field(
-        default="none",
-        description="Whether contrasts, and hypotheses, have p-values that are adjusted for their number: "
-        "`p_adjusted`, by Holm's method.",
-    )
+    """Scenarios, each under a name: values that columns have in all training rows, such as `evening: {dep_hour: 18,
+    carrier: UA}`. `margins_at.csv` has the mean response and the marginal effects in each scenario, and their
+    differences between scenarios."""
+    margins_contrasts: dict[Text, Combination] = Field(default={}, max_length=MOST_CONTRASTS)
+    """Linear combinations of scenarios under `margins_at`, each under a name: a weight for each scenario, as in
+    `interaction: {late far: 1, early far: -1, late near: -1, early near: 1}`. Default: all pairs of scenarios."""
+    adjust: Literal["none", "holm"] = "none"
+    """Whether contrasts, and hypotheses, have p-values that are adjusted for their number: `p_adjusted`, by Holm's
+    method."""

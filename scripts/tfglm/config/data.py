@@ -31,36 +31,30 @@ row. The random number depends on `data.seed`, the name of the file and the row'
 class SplitConfig(Section):
     """A row goes to the first split whose condition it meets; a row that meets none is counted and left out."""
 
-    train: Text = Field(description="SQL condition of the rows that the models are fitted to.")
-    evaluate: Text | None = Field(
-        default=None, description="SQL condition of the rows that the metrics are computed on. Default: no evaluation."
-    )
-    predict: Text | None = Field(
-        default=None,
-        description="SQL condition of the rows that are only predicted; they may lack the response. Default: none.",
-    )
+    train: Text
+    """SQL condition of the rows that the models are fitted to."""
+    evaluate: Text | None = None
+    """SQL condition of the rows that the metrics are computed on. Default: no evaluation."""
+    predict: Text | None = None
+    """SQL condition of the rows that are only predicted; they may lack the response. Default: none."""
 
 
 class FileConfig(Section):
     """One input, or several by a glob. `2006.csv` is short for `path: 2006.csv`."""
 
-    path: Text = Field(
-        description="A path or a glob, relative to the folder that snakemake runs in; an `http(s)://` address; or "
-        "`package:<python package>/<path inside it>`; with `query`, a database `postgresql://host/name`. "
-        "CSV or JSON lines, also as .gz, .bz2 or .zip; Parquet, Excel (.xlsx), Stata (.dta) or SPSS (.sav)."
-    )
-    layout: Text | None = Field(default=None, description="The layout of this input. Default: that of `data.layout`.")
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
-        default=None, description="Checksum of the file at an address: a file with another checksum is refused."
-    )
+    path: Text
+    """A path or a glob, relative to the folder that snakemake runs in; an `http(s)://` address; or `package:<python
+    package>/<path inside it>`; with `query`, a database `postgresql://host/name`. CSV or JSON lines, also as .gz, .bz2
+    or .zip; Parquet, Excel (.xlsx), Stata (.dta) or SPSS (.sav)."""
+    layout: Text | None = None
+    """The layout of this input. Default: that of `data.layout`."""
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Checksum of the file at an address: a file with another checksum is refused."""
 
-    query: Text | None = Field(
-        default=None,
-        description="SQL that selects the rows of a database. Its rows are fetched once, and kept as Parquet.",
-    )
-    name: Name | None = Field(
-        default=None, description="The name of the query's rows in results. Default: the name of the database."
-    )
+    query: Text | None = None
+    """SQL that selects the rows of a database. Its rows are fetched once, and kept as Parquet."""
+    name: Name | None = None
+    """The name of the query's rows in results. Default: the name of the database."""
 
     @model_validator(mode="after")
     def _where_they_apply(self) -> "FileConfig":
@@ -86,54 +80,37 @@ class SourceConfig(Section):
     """Which files are read."""
 
     files: list[Annotated[FileConfig, BeforeValidator(as_file, json_schema_input_type=str | FileConfig)]] = Field(
-        min_length=1,
-        max_length=MOST_FILES,
-        description="The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with "
-        "`path`, `layout` and `sha256`; or queries of databases, as sections with `path`, `query` and `name`.",
+        min_length=1, max_length=MOST_FILES
     )
+    """The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with `path`,
+    `layout` and `sha256`; or queries of databases, as sections with `path`, `query` and `name`."""
     layout: Annotated[list[Text], BeforeValidator(as_list, json_schema_input_type=str | list[str])] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=100,
-        description="Names and types of the columns: a layout of `config/layouts/`, the path of your own `.yaml`, "
-        "or a list of these; the header of each file decides which of them it has. Default: all of "
-        "`config/layouts/`.",
+        default=None, min_length=1, max_length=100
     )
+    """Names and types of the columns: a layout of `config/layouts/`, the path of your own `.yaml`, or a list of these;
+    the header of each file decides which of them it has. Default: all of `config/layouts/`."""
 
 
 class SelectionConfig(Section):
     """Which rows and columns of a file are kept: all that its shards depend on besides the file and its layout."""
 
-    derive: dict[Name, Text] = Field(
-        default={},
-        max_length=MOST_EXPRESSIONS,
-        description="New columns: name to SQL expression over the columns of the layout. Evaluated in this order; "
-        "each may use those before it.",
-    )
-    where: dict[Text, Text] = Field(
-        default={},
-        max_length=MOST_EXPRESSIONS,
-        description="Conditions that every row must meet: names with SQL conditions. Rows that fail are dropped and "
-        "counted under the name. A single condition can be given without a name, and is then its own name.",
-    )
-    split: SplitConfig = Field(description="Which rows are fitted and which are kept to evaluate the fit.")
-    columns: Names = Field(
-        min_length=1,
-        description="The columns that are kept; models choose from these. A row with a missing value in any of them "
-        "is dropped and counted, unless `missing` says otherwise.",
-    )
-    seed: Integer = Field(
-        default=1,
-        ge=0,
-        le=MOST_ROWS,
-        description="Seed of the order of rows within each file and of the column `random`.",
-    )
-    bad_rows: Literal["error", "drop"] = Field(
-        default="error",
-        description="What to do with unreadable lines, such as a line that was cut short or a time of day of 2460. "
-        "`error` stops and names the line. `drop` counts such lines, names the first ones in the log, and "
-        "continues; it stops if they are more than 100 and more than a tenth of the rows read so far.",
-    )
+    derive: dict[Name, Text] = Field(default={}, max_length=MOST_EXPRESSIONS)
+    """New columns: name to SQL expression over the columns of the layout. Evaluated in this order; each may use those
+    before it."""
+    where: dict[Text, Text] = Field(default={}, max_length=MOST_EXPRESSIONS)
+    """Conditions that every row must meet: names with SQL conditions. Rows that fail are dropped and counted under the
+    name. A single condition can be given without a name, and is then its own name."""
+    split: SplitConfig
+    """Which rows are fitted and which are kept to evaluate the fit."""
+    columns: Names = Field(min_length=1)
+    """The columns that are kept; models choose from these. A row with a missing value in any of them is dropped and
+    counted, unless `missing` says otherwise."""
+    seed: Integer = Field(default=1, ge=0, le=MOST_ROWS)
+    """Seed of the order of rows within each file and of the column `random`."""
+    bad_rows: Literal["error", "drop"] = "error"
+    """What to do with unreadable lines, such as a line that was cut short or a time of day of 2460. `error` stops and
+    names the line. `drop` counts such lines, names the first ones in the log, and continues; it stops if they are more
+    than 100 and more than a tenth of the rows read so far."""
 
     @field_validator("derive")
     @classmethod
@@ -152,23 +129,17 @@ class SelectionConfig(Section):
 class LevelsConfig(Section):
     """Which values of a column are levels of their own."""
 
-    missing: dict[Name, Literal["drop", "level"]] = Field(
-        default={},
-        description="What to do with missing values of a column: `drop` the row, or make them a `level` of their own, "
-        "written `(missing)`, where the column is categorical. Default: `drop`.",
-    )
-    rare: dict[Name, Annotated[Count, Field(le=MOST_ROWS)]] = Field(
-        default={},
-        description="For categorical columns: levels with fewer training rows than this become one level, `(rare)`.",
-    )
+    missing: dict[Name, Literal["drop", "level"]] = {}
+    """What to do with missing values of a column: `drop` the row, or make them a `level` of their own, written
+    `(missing)`, where the column is categorical. Default: `drop`."""
+    rare: dict[Name, Annotated[Count, Field(le=MOST_ROWS)]] = {}
+    """For categorical columns: levels with fewer training rows than this become one level, `(rare)`."""
     order: dict[
         Name, Annotated[list[Level], Field(min_length=2, max_length=MOST_COLUMNS), AfterValidator(no_duplicates)]
-    ] = Field(
-        default={},
-        description="For categorical columns: the order of all their levels, as in `education: [low, middle, high]`. Tables, "
-        "pages and polynomial contrasts follow it, and the first is the reference level unless a model names another. Default: "
-        "numbers by size, text by code point.",
-    )
+    ] = {}
+    """For categorical columns: the order of all their levels, as in `education: [low, middle, high]`. Tables, pages and
+    polynomial contrasts follow it, and the first is the reference level unless a model names another. Default: numbers
+    by size, text by code point."""
 
 
 class DataConfig(LevelsConfig, SelectionConfig, SourceConfig):

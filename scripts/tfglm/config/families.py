@@ -59,23 +59,17 @@ POSITIVE_PREDICTOR = ("inverse", "1/mu^2")
 class LinkConfig(Section):
     """The keys of a model that say more of its family."""
 
-    link: LinkName | None = Field(
-        default=None,
-        description="How the mean follows from the linear predictor. `gaussian`: `identity` (the default) or `log`. `binomial`: "
-        "`logit` (the default), `probit` or `cloglog`. `poisson`, `negative_binomial`, `tweedie`: `log`. `gamma`: `log` (the "
-        "default) or `inverse`. `inverse_gaussian`: `log` (the default) or `1/mu^2`. `ordinal`: as `binomial`.",
-    )
-    theta: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT] | Shape | None = Field(
-        default=None,
-        description="For family `negative_binomial`: the variance of a count is mean + mean^2 / theta. A number, or "
-        "`estimate` (the default).",
-    )
+    link: LinkName | None = None
+    """How the mean follows from the linear predictor. `gaussian`: `identity` (the default) or `log`. `binomial`:
+    `logit` (the default), `probit` or `cloglog`. `poisson`, `negative_binomial`, `tweedie`: `log`. `gamma`: `log` (the
+    default) or `inverse`. `inverse_gaussian`: `log` (the default) or `1/mu^2`. `ordinal`: as `binomial`."""
+    theta: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT] | Shape | None = None
+    """For family `negative_binomial`: the variance of a count is mean + mean^2 / theta. A number, or `estimate` (the
+    default)."""
 
-    power: Annotated[float, Field(gt=1, lt=2, allow_inf_nan=False), FROM_TEXT] | Shape | None = Field(
-        default=None,
-        description="For family `tweedie`: the variance is proportional to mean^power. A number between 1 and 2, or "
-        "`estimate` (the default), which needs many passes over the data.",
-    )
+    power: Annotated[float, Field(gt=1, lt=2, allow_inf_nan=False), FROM_TEXT] | Shape | None = None
+    """For family `tweedie`: the variance is proportional to mean^power. A number between 1 and 2, or `estimate` (the
+    default), which needs many passes over the data."""
 
     @property
     def shape(self) -> dict[str, float | None]:

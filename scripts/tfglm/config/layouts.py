@@ -19,55 +19,45 @@ from tfglm.errors import UserError, nearest, short
 class CoordinatesConfig(Section):
     """A CSV file that tells where the values of a column are: a row for each."""
 
-    file: Text = Field(description="The file: its path, or `package:<python package>/<path inside it>`.")
-    level: Text = Field(default="level", description="Its column with the values.")
-    latitude: Text = Field(
-        default="latitude", description="Its column with latitudes in degrees, negative in the south."
-    )
-    longitude: Text = Field(
-        default="longitude", description="Its column with longitudes in degrees, negative in the west."
-    )
+    file: Text
+    """The file: its path, or `package:<python package>/<path inside it>`."""
+    level: Text = "level"
+    """Its column with the values."""
+    latitude: Text = "latitude"
+    """Its column with latitudes in degrees, negative in the south."""
+    longitude: Text = "longitude"
+    """Its column with longitudes in degrees, negative in the west."""
 
 
 class ColumnWords(Section):
     """The texts and units with which pages show a column and its values. They change no computed number."""
 
-    label: Text | None = Field(
-        default=None,
-        description="The column's name on pages: `Years of schooling`. Formulas and tables keep the short one.",
-    )
-    labels: dict[Level, Text] = Field(
-        default={},
-        max_length=MOST_COLUMNS,
-        description="Labels of values on pages: `{1: Mon, 2: Tue}`. Formulas and tables keep the value.",
-    )
-    unit: Text | None = Field(default=None, description="Unit of the values for pages, such as `minutes`.")
-    coordinates: CoordinatesConfig | None = Field(
-        default=None, description="Coordinates of the values, for a map of their coefficients."
-    )
+    label: Text | None = None
+    """The column's name on pages: `Years of schooling`. Formulas and tables keep the short one."""
+    labels: dict[Level, Text] = Field(default={}, max_length=MOST_COLUMNS)
+    """Labels of values on pages: `{1: Mon, 2: Tue}`. Formulas and tables keep the value."""
+    unit: Text | None = None
+    """Unit of the values for pages, such as `minutes`."""
+    coordinates: CoordinatesConfig | None = None
+    """Coordinates of the values, for a map of their coefficients."""
 
 
 class LayoutColumn(ColumnWords):
     """One column of the CSV files. `carrier: string` is short for `carrier: {type: string}`."""
 
-    type: Literal["string", "integer", "number", "date", "clock", "image"] = Field(
-        description="How its values are read. `integer` may be written with decimals (`15.00`); `clock` is a time of day "
-        'as a whole number, hours and minutes: 741 or "0741" is 07:41, 2400 is midnight. '
-        "`image` is one of an .npz file."
-    )
-    source: str = Field(default="", description="Its name in the header of the CSV. Default: the same name.")
-    format: Text | Annotated[list[Text], Field(min_length=1, max_length=20)] | None = Field(
-        default=None,
-        description="For a date, its format (strptime), such as `%m/%d/%Y`, or several of which the first that fits is taken. "
-        "Default: `%Y-%m-%d`. For a clock, the format "
-        "that its time of day is written in, alone or after a date: `%Y-%m-%d %H:%M:%S`. Default: hhmm.",
-    )
+    type: Literal["string", "integer", "number", "date", "clock", "image"]
+    """How its values are read. `integer` may be written with decimals (`15.00`); `clock` is a time of day as a whole
+    number, hours and minutes: 741 or "0741" is 07:41, 2400 is midnight. `image` is one of an .npz file."""
+    source: str = ""
+    """Its name in the header of the CSV. Default: the same name."""
+    format: Text | Annotated[list[Text], Field(min_length=1, max_length=20)] | None = None
+    """For a date, its format (strptime), such as `%m/%d/%Y`, or several of which the first that fits is taken. Default:
+    `%Y-%m-%d`. For a clock, the format that its time of day is written in, alone or after a date: `%Y-%m-%d %H:%M:%S`.
+    Default: hhmm."""
 
-    symbol: Annotated[Text, Field(max_length=20)] | None = Field(
-        default=None,
-        description="The symbol that each number has before or behind it, such as `$`, `€` or `%`. A number without it, or with "
-        "another one, cannot be read.",
-    )
+    symbol: Annotated[Text, Field(max_length=20)] | None = None
+    """The symbol that each number has before or behind it, such as `$`, `€` or `%`. A number without it, or with
+    another one, cannot be read."""
 
     @model_validator(mode="after")
     def _dates_and_times_only(self) -> "LayoutColumn":
@@ -126,62 +116,39 @@ def _tab_by_name(separator: Any) -> Any:
 class Layout(Section):
     """The names, types and completion of the columns of a kind of CSV file."""
 
-    description: str = Field(default="", max_length=LONGEST_TEXT, description="A description of these files.")
-    missing: list[str] = Field(
-        default=["NA", ""], max_length=1000, description="The text of a missing value in the CSV."
-    )
-    encoding: Text = Field(default="utf-8", description="Encoding of the file, such as `utf-8` or `latin-1`.")
-    separator: Annotated[Separator, BeforeValidator(_tab_by_name)] = Field(
-        default=",", description="The character between the columns of the CSV."
-    )
+    description: str = Field(default="", max_length=LONGEST_TEXT)
+    """A description of these files."""
+    missing: list[str] = Field(default=["NA", ""], max_length=1000)
+    """The text of a missing value in the CSV."""
+    encoding: Text = "utf-8"
+    """Encoding of the file, such as `utf-8` or `latin-1`."""
+    separator: Annotated[Separator, BeforeValidator(_tab_by_name)] = ","
+    """The character between the columns of the CSV."""
     header: (
         bool | Annotated[list[Text], Field(min_length=1, max_length=MOST_COLUMNS), AfterValidator(no_duplicates)]
-    ) = Field(
-        default=True,
-        description="Whether the file begins with a line of column names. With `false` the columns are V1, V2 and so on; "
-        "a list names them.",
-    )
-    comment: Annotated[Text, Field(max_length=10)] | None = Field(
-        default=None, description="What lines above the header begin with that are skipped, such as `#`."
-    )
-    strip_blanks: bool = Field(
-        default=False,
-        description="Whether to remove blanks and tabs around the fields of a line, as `strip.white` in R does: ` ?` is `?` "
-        "then, in all columns and before values are compared with `missing`. Text in quotes keeps its blanks.",
-    )
-    decimal: Literal[".", ","] = Field(
-        default=".",
-        description="The character before the decimals of a number. With `,` the CSV writes 1234,5, and 1234.5 is "
-        "no number.",
-    )
-    thousands: Thousands | None = Field(
-        default=None,
-        description="The character between groups of three digits: with `,` 1,234,567 is a number, and 1,5 is none. `blank` is "
-        "any kind of blank. Default: none.",
-    )
-    sheet: Text | None = Field(
-        default=None, description="The sheet of an Excel file. Default: the only visible one that has values."
-    )
-    columns: dict[Name, LayoutColumn] = Field(
-        min_length=1,
-        max_length=MOST_COLUMNS,
-        description="The columns by their name in tfglm; other columns of the CSV are not read.",
-    )
-    derive: dict[Name, Text] = Field(
-        default={},
-        max_length=MOST_EXPRESSIONS,
-        description="New columns: name to SQL expression, evaluated before the `derive` of the config.",
-    )
-    describe: dict[Name, ColumnWords] = Field(
-        default={},
-        max_length=MOST_EXPRESSIONS,
-        description="Labels and units of columns under `derive`. For other columns, give them in the column itself.",
-    )
-    after_departure: list[Name] = Field(
-        default=[],
-        max_length=MOST_COLUMNS,
-        description="Columns that are known only after departure. A model that predicts from them is flagged.",
-    )
+    ) = True
+    """Whether the file begins with a line of column names. With `false` the columns are V1, V2 and so on; a list names
+    them."""
+    comment: Annotated[Text, Field(max_length=10)] | None = None
+    """What lines above the header begin with that are skipped, such as `#`."""
+    strip_blanks: bool = False
+    """Whether to remove blanks and tabs around the fields of a line, as `strip.white` in R does: ` ?` is `?` then, in
+    all columns and before values are compared with `missing`. Text in quotes keeps its blanks."""
+    decimal: Literal[".", ","] = "."
+    """The character before the decimals of a number. With `,` the CSV writes 1234,5, and 1234.5 is no number."""
+    thousands: Thousands | None = None
+    """The character between groups of three digits: with `,` 1,234,567 is a number, and 1,5 is none. `blank` is any
+    kind of blank. Default: none."""
+    sheet: Text | None = None
+    """The sheet of an Excel file. Default: the only visible one that has values."""
+    columns: dict[Name, LayoutColumn] = Field(min_length=1, max_length=MOST_COLUMNS)
+    """The columns by their name in tfglm; other columns of the CSV are not read."""
+    derive: dict[Name, Text] = Field(default={}, max_length=MOST_EXPRESSIONS)
+    """New columns: name to SQL expression, evaluated before the `derive` of the config."""
+    describe: dict[Name, ColumnWords] = Field(default={}, max_length=MOST_EXPRESSIONS)
+    """Labels and units of columns under `derive`. For other columns, give them in the column itself."""
+    after_departure: list[Name] = Field(default=[], max_length=MOST_COLUMNS)
+    """Columns that are known only after departure. A model that predicts from them is flagged."""
 
     @model_validator(mode="after")
     def _known_names(self) -> "Layout":

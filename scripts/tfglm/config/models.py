@@ -37,35 +37,23 @@ from tfglm.config.std_errors import (
 class RowsConfig(Section):
     """The columns that a model reads from the rows: covariates, response, weights and offset."""
 
-    formula: Text = Field(
-        description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
-    )
-    family: FamilyName = Field(
-        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
-        "regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole "
-        "numbers has."
-    )
-    weights: Name | None = Field(
-        default=None,
-        description="Column of prior weights, as in R's `glm`: the variance of a row is divided by it; with `binomial` and "
-        "a response between 0 and 1, the number of trials.",
-    )
-    frequency: Name | None = Field(
-        default=None,
-        description="Column with the number of equal rows that a row represents. It multiplies the number of rows.",
-    )
-    trials: Name | None = Field(
-        default=None,
-        description="Column with the number of trials of a row, for `binomial` with a response that counts events.",
-    )
-    dot: Names = Field(
-        default=[],
-        description="Columns that `.` in the formula stands for. tfglm writes this key.",
-    )
-    offset: Text | None = Field(
-        default=None,
-        description="Column, or a function of one, such as `log(seats)`, that is added with coefficient 1.",
-    )
+    formula: Text
+    """R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."""
+    family: FamilyName
+    """Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson`
+    regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole
+    numbers has."""
+    weights: Name | None = None
+    """Column of prior weights, as in R's `glm`: the variance of a row is divided by it; with `binomial` and a response
+    between 0 and 1, the number of trials."""
+    frequency: Name | None = None
+    """Column with the number of equal rows that a row represents. It multiplies the number of rows."""
+    trials: Name | None = None
+    """Column with the number of trials of a row, for `binomial` with a response that counts events."""
+    dot: Names = []
+    """Columns that `.` in the formula stands for. tfglm writes this key."""
+    offset: Text | None = None
+    """Column, or a function of one, such as `log(seats)`, that is added with coefficient 1."""
 
     @property
     def roles(self) -> dict[str, list[str]]:
@@ -103,57 +91,32 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     std_errors: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(
         default="classical", examples=EXAMPLES, description=DESCRIPTION
     )
-    l1: Number = Field(
-        default=0.0,
-        ge=0,
-        le=1e9,
-        description="Lasso penalty: adds `l1 * sum(|b|)` to the mean loss of a row, on standardised numbers and all "
-        "levels. Sets coefficients to zero; together with `l2` the elastic net.",
-    )
-    l2: Number = Field(
-        default=0.0,
-        ge=0,
-        le=1e9,
-        description="Ridge penalty: adds `l2 / 2 * sum(b^2)` to the mean loss of a row, on standardised numbers and "
-        "all levels, without a reference level. There are then no standard errors.",
-    )
-    unpenalised: list[Text] = Field(
-        default=[],
-        max_length=MOST_COLUMNS,
-        description="Terms without a penalty, such as `[C(month), distance]`; the intercept never has one.",
-    )
+    l1: Number = Field(default=0.0, ge=0, le=1e9)
+    """Lasso penalty: adds `l1 * sum(|b|)` to the mean loss of a row, on standardised numbers and all levels. Sets
+    coefficients to zero; together with `l2` the elastic net."""
+    l2: Number = Field(default=0.0, ge=0, le=1e9)
+    """Ridge penalty: adds `l2 / 2 * sum(b^2)` to the mean loss of a row, on standardised numbers and all levels,
+    without a reference level. There are then no standard errors."""
+    unpenalised: list[Text] = Field(default=[], max_length=MOST_COLUMNS)
+    """Terms without a penalty, such as `[C(month), distance]`; the intercept never has one."""
     penalty_factors: dict[Text, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT]] = Field(
-        default={},
-        max_length=MOST_COLUMNS,
-        description="Factors that multiply the penalties of terms, as glmnet's `penalty.factor`: `dest: 0.5`. "
-        "Default: 1.",
+        default={}, max_length=MOST_COLUMNS
     )
-    firth: bool = Field(
-        default=False,
-        description="Firth's penalised likelihood (Jeffreys' prior), for `binomial` and `poisson`: finite estimates where terms "
-        "separate rows, and less bias where there are few events. Terms are tested by penalised likelihood ratios.",
-    )
-    path: PathConfig | None = Field(
-        default=None,
-        description="Fit the model for one penalty after the other, and choose one of them.",
-    )
-    reference_class: Level | None = Field(
-        default=None,
-        description="For `multinomial`: the class of the response that the others are compared with. Default: the "
-        "first, in the order of `data.order` or else sorted.",
-    )
-    class_order: list[Level] = Field(
-        default=[],
-        max_length=MOST_COLUMNS,
-        description="For `ordinal`: all classes of the response, the lowest first, as in `[low, medium, high]`. Default: that of "
-        "`data.order`, or of numbers; text needs one of the keys.",
-    )
-    absorb: Names = Field(
-        default=[],
-        description="Columns whose levels each have a coefficient that is not reported, such as `[tailnum, "
-        "flight]`. These coefficients are fitted exactly, and left out of all tables. There may be millions of "
-        "levels.",
-    )
+    """Factors that multiply the penalties of terms, as glmnet's `penalty.factor`: `dest: 0.5`. Default: 1."""
+    firth: bool = False
+    """Firth's penalised likelihood (Jeffreys' prior), for `binomial` and `poisson`: finite estimates where terms
+    separate rows, and less bias where there are few events. Terms are tested by penalised likelihood ratios."""
+    path: PathConfig | None = None
+    """Fit the model for one penalty after the other, and choose one of them."""
+    reference_class: Level | None = None
+    """For `multinomial`: the class of the response that the others are compared with. Default: the first, in the order
+    of `data.order` or else sorted."""
+    class_order: list[Level] = Field(default=[], max_length=MOST_COLUMNS)
+    """For `ordinal`: all classes of the response, the lowest first, as in `[low, medium, high]`. Default: that of
+    `data.order`, or of numbers; text needs one of the keys."""
+    absorb: Names = []
+    """Columns whose levels each have a coefficient that is not reported, such as `[tailnum, flight]`. These
+    coefficients are fitted exactly, and left out of all tables. There may be millions of levels."""
 
     @field_validator("std_errors", mode="before")
     @classmethod
@@ -219,36 +182,20 @@ PREDICTION_COLUMNS = (
 class PredictionConfig(Section):
     """Metrics and predictions: no key here is a reason to fit again."""
 
-    threshold: Number = Field(
-        default=0.5,
-        gt=0,
-        lt=1,
-        description="Predicted probability from which a row is classified as an event in the metrics.",
-    )
-    by: Names = Field(
-        default=[],
-        description="Columns, such as `[carrier, month]`, for whose values the metrics are also computed: "
-        "`metrics_by.csv`.",
-    )
-    identity: Names = Field(
-        default=[],
-        description="Columns to copy into the predictions, beside the name of the file and the number of the row in "
-        "it.",
-    )
-    unseen: Literal["missing", "reference", "error"] = Field(
-        default="missing",
-        description="What evaluation and prediction do with a level that no training row has: `missing` treats the "
-        "value as missing (the level `(missing)` if the column has it, else no prediction), `reference` "
-        "takes the reference level, and `error` stops. Such rows are always counted.",
-    )
-    predictions: Literal["parquet", "csv"] = Field(
-        default="parquet",
-        description="The format of predictions and scores: Parquet alone, or `csv` too.",
-    )
-    export: bool = Field(
-        default=False,
-        description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
-    )
+    threshold: Number = Field(default=0.5, gt=0, lt=1)
+    """Predicted probability from which a row is classified as an event in the metrics."""
+    by: Names = []
+    """Columns, such as `[carrier, month]`, for whose values the metrics are also computed: `metrics_by.csv`."""
+    identity: Names = []
+    """Columns to copy into the predictions, beside the name of the file and the number of the row in it."""
+    unseen: Literal["missing", "reference", "error"] = "missing"
+    """What evaluation and prediction do with a level that no training row has: `missing` treats the value as missing
+    (the level `(missing)` if the column has it, else no prediction), `reference` takes the reference level, and `error`
+    stops. Such rows are always counted."""
+    predictions: Literal["parquet", "csv"] = "parquet"
+    """The format of predictions and scores: Parquet alone, or `csv` too."""
+    export: bool = False
+    """Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`."""
 
     @field_validator("identity")
     @classmethod
@@ -262,66 +209,47 @@ class PredictionConfig(Section):
 class ResultsConfig(ComparisonsConfig, PredictionConfig):
     """Tables, metrics and predictions of a fit: no key here is a reason to fit again."""
 
-    reference: dict[Text, Level] = Field(
-        default={},
-        max_length=MOST_EXPRESSIONS,
-        description="Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level that is not "
-        "separated, in the order of `data.order` or else sorted.",
-    )
-    vcov: bool = Field(
-        default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."
-    )
-    marginal_effects: bool = Field(
-        default=True,
-        description="Whether to write average marginal effects and adjusted means, on the scale of the response: "
-        "`marginal_effects.csv` and `adjusted_means.csv`.",
-    )
-    adjusted_means: Literal["observed", "balanced"] = Field(
-        default="observed",
-        description="What adjusted means are averaged over: the `observed` training rows, or a `balanced` grid as "
-        "in R's emmeans. The grid has each combination of the levels of the other factors once, and "
-        "numbers at their means.",
-    )
-    random_effects: Literal["zero", "integrated"] = Field(
-        default="zero",
-        description="How marginal effects, adjusted means and `margins_at` treat random effects. They are about the population "
-        "of the levels: with random effects at `zero`, or `integrated` over their normal distributions. In a linear regression "
-        "both are the same.",
-    )
-    offset_at: Number | None = Field(
-        default=None,
-        description="Value of the column of the offset at which adjusted means and marginal effects are computed: with `offset: "
-        "log(years)`, `offset_at: 1` gives them for a year. Default: each row with its own.",
-    )
-    diagnostics: bool = Field(
-        default=False,
-        description="Whether to write the page `diagnostics.html`: residuals of training rows against fitted values, normal "
-        "quantiles and each number, and the most influential rows. A further job for the model.",
-    )
-    leverage: bool = Field(
-        default=False,
-        description="Whether the residuals of training rows, which are computed on request, include the leverage of "
-        "each row and its standardised Pearson residual.",
-    )
-    confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
+    reference: dict[Text, Level] = Field(default={}, max_length=MOST_EXPRESSIONS)
+    """Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level that is not separated, in the
+    order of `data.order` or else sorted."""
+    vcov: bool = False
+    """Whether to write the covariance matrix of the coefficients, `vcov.csv`."""
+    marginal_effects: bool = True
+    """Whether to write average marginal effects and adjusted means, on the scale of the response:
+    `marginal_effects.csv` and `adjusted_means.csv`."""
+    adjusted_means: Literal["observed", "balanced"] = "observed"
+    """What adjusted means are averaged over: the `observed` training rows, or a `balanced` grid as in R's emmeans. The
+    grid has each combination of the levels of the other factors once, and numbers at their means."""
+    random_effects: Literal["zero", "integrated"] = "zero"
+    """How marginal effects, adjusted means and `margins_at` treat random effects. They are about the population of the
+    levels: with random effects at `zero`, or `integrated` over their normal distributions. In a linear regression both
+    are the same."""
+    offset_at: Number | None = None
+    """Value of the column of the offset at which adjusted means and marginal effects are computed: with `offset:
+    log(years)`, `offset_at: 1` gives them for a year. Default: each row with its own."""
+    diagnostics: bool = False
+    """Whether to write the page `diagnostics.html`: residuals of training rows against fitted values, normal quantiles
+    and each number, and the most influential rows. A further job for the model."""
+    leverage: bool = False
+    """Whether the residuals of training rows, which are computed on request, include the leverage of each row and its
+    standardised Pearson residual."""
+    confidence: Number = Field(default=0.95, gt=0, lt=1)
+    """Coverage of the confidence intervals."""
 
 
 class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     """One regression."""
 
-    family: FamilyName = Field(
-        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, "
-        "and `poisson` regression of counts with log link. `gamma` and `inverse_gaussian` are regression of amounts "
-        "above 0 whose spread grows with their mean. `negative_binomial` is regression of counts that vary more "
-        "than Poisson counts, and `tweedie` regression of amounts that are often exactly 0. `multinomial` is "
-        "logistic regression of a response with several classes, text or whole numbers, and `ordinal` regression of classes that "
-        "have an order. `link` chooses other links."
-    )
-    sweep: Sweep = Field(
-        default={},
-        description="Several models in one section: other keys of this section, each with a list of values, such as "
-        "`l2: [0.001, 0.01, 0.1]`. Each combination is a model, called `<name>_1`, `<name>_2`, ...",
-    )
+    family: FamilyName
+    """Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, and `poisson`
+    regression of counts with log link. `gamma` and `inverse_gaussian` are regression of amounts above 0 whose spread
+    grows with their mean. `negative_binomial` is regression of counts that vary more than Poisson counts, and `tweedie`
+    regression of amounts that are often exactly 0. `multinomial` is logistic regression of a response with several
+    classes, text or whole numbers, and `ordinal` regression of classes that have an order. `link` chooses other
+    links."""
+    sweep: Sweep = {}
+    """Several models in one section: other keys of this section, each with a list of values, such as `l2: [0.001, 0.01,
+    0.1]`. Each combination is a model, called `<name>_1`, `<name>_2`, ..."""
 
     @model_validator(mode="after")
     def _offset_to_set(self) -> "ModelConfig":

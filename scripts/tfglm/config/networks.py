@@ -56,13 +56,12 @@ Units = Annotated[int, Field(ge=1, le=65_536), FROM_TEXT]
 class CheckpointsConfig(Section):
     """When training writes a checkpoint. An interrupted run continues from the last checkpoint."""
 
-    seconds: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False), FROM_TEXT] = Field(
-        default=60.0, description="Seconds between checkpoints."
-    )
-    steps: Count | None = Field(
-        default=None, le=10**12, description="Steps after which a checkpoint is written too. Default: by time alone."
-    )
-    keep: Count = Field(default=2, le=1000, description="Number of checkpoints to keep; older checkpoints are deleted.")
+    seconds: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False), FROM_TEXT] = 60.0
+    """Seconds between checkpoints."""
+    steps: Count | None = Field(default=None, le=10**12)
+    """Steps after which a checkpoint is written too. Default: by time alone."""
+    keep: Count = Field(default=2, le=1000)
+    """Number of checkpoints to keep; older checkpoints are deleted."""
 
 
 Place = Annotated[
@@ -79,63 +78,44 @@ Place = Annotated[
 class LayersConfig(Section):
     """The layers of a network."""
 
-    model: Place | None = Field(
-        default=None,
-        description="A function of your own that builds the layers with Keras, such as `my_model.py:build`, instead of "
-        "`hidden` and the like. The file is in the folder of the run, or beside the config.",
-    )
-    settings: dict[Text, Any] = Field(
-        default={}, max_length=1000, description="What `model` gets as its second argument. A change trains again."
-    )
-    code: SkipJsonSchema[dict[str, str]] = Field(default={}, description="The text of the files; jobs fill it in.")
-    hidden: list[Units] = Field(
-        default=[64, 32],
-        max_length=100,
-        description="Units of each hidden layer. `[]` leaves only the linear part: the regression, trained by gradient steps.",
-    )
-    activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "gelu", "silu", "softplus"] = Field(
-        default="relu", description="Activation of the hidden layers and convolutions."
-    )
-    convolutions: list[Units] = Field(
-        default=[],
-        max_length=20,
-        description="The number of filters of each convolution before the hidden layers, such as `[32, 64]`, if the "
-        "formula has an image.",
-    )
-    kernel: Count = Field(default=3, le=64, description="Height and width of a filter, in pixels.")
-    pooling: Count = Field(
-        default=2,
-        le=64,
-        description="Height and width of the squares for max pooling after the convolutions.",
-    )
-    dropout: Rate = Field(default=0.0, description="Share of the units of each hidden layer that a step leaves out.")
-    batch_normalization: bool = Field(
-        default=False, description="Whether each hidden layer is normalised over the batch before its activation."
-    )
-    l1: NotNegative = Field(default=0.0, description="Lasso penalty on the weights of hidden layers and convolutions.")
-    l2: NotNegative = Field(
-        default=0.0, description="Ridge penalty on the same weights: `l2` times the sum of their squares."
-    )
-    precision: Literal["float32", "mixed_bfloat16"] = Field(
-        default="float32",
-        description="The numbers that layers compute with. `mixed_bfloat16` is faster on recent GPUs and on TPUs. Weights, the "
-        "linear part, the output and the loss keep float32.",
-    )
-    embedding: Units | dict[Text, Units] | None = Field(
-        default=None,
-        description="Dimensions of the embedding of a factor: one number for all, or by factor, such as `{dest: 8}`. Default: "
-        "1.6 * levels^0.56, at most 50.",
-    )
-    wide: bool = Field(
-        default=False,
-        description="Whether the linear predictor of the formula, with a coefficient of its own for each level, is "
-        "added to the output of the layers (wide and deep).",
-    )
-    offset_from: Name | None = Field(
-        default=None,
-        description="A regression under `models` whose fitted linear predictor is added: the network learns only "
-        "what the regression does not explain.",
-    )
+    model: Place | None = None
+    """A function of your own that builds the layers with Keras, such as `my_model.py:build`, instead of `hidden` and
+    the like. The file is in the folder of the run, or beside the config."""
+    settings: dict[Text, Any] = Field(default={}, max_length=1000)
+    """What `model` gets as its second argument. A change trains again."""
+    code: SkipJsonSchema[dict[str, str]] = {}
+    """The text of the files; jobs fill it in."""
+    hidden: list[Units] = Field(default=[64, 32], max_length=100)
+    """Units of each hidden layer. `[]` leaves only the linear part: the regression, trained by gradient steps."""
+    activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "gelu", "silu", "softplus"] = "relu"
+    """Activation of the hidden layers and convolutions."""
+    convolutions: list[Units] = Field(default=[], max_length=20)
+    """The number of filters of each convolution before the hidden layers, such as `[32, 64]`, if the formula has an
+    image."""
+    kernel: Count = Field(default=3, le=64)
+    """Height and width of a filter, in pixels."""
+    pooling: Count = Field(default=2, le=64)
+    """Height and width of the squares for max pooling after the convolutions."""
+    dropout: Rate = 0.0
+    """Share of the units of each hidden layer that a step leaves out."""
+    batch_normalization: bool = False
+    """Whether each hidden layer is normalised over the batch before its activation."""
+    l1: NotNegative = 0.0
+    """Lasso penalty on the weights of hidden layers and convolutions."""
+    l2: NotNegative = 0.0
+    """Ridge penalty on the same weights: `l2` times the sum of their squares."""
+    precision: Literal["float32", "mixed_bfloat16"] = "float32"
+    """The numbers that layers compute with. `mixed_bfloat16` is faster on recent GPUs and on TPUs. Weights, the linear
+    part, the output and the loss keep float32."""
+    embedding: Units | dict[Text, Units] | None = None
+    """Dimensions of the embedding of a factor: one number for all, or by factor, such as `{dest: 8}`. Default: 1.6 *
+    levels^0.56, at most 50."""
+    wide: bool = False
+    """Whether the linear predictor of the formula, with a coefficient of its own for each level, is added to the output
+    of the layers (wide and deep)."""
+    offset_from: Name | None = None
+    """A regression under `models` whose fitted linear predictor is added: the network learns only what the regression
+    does not explain."""
 
     @property
     def is_deep(self) -> bool:
@@ -172,124 +152,78 @@ class TrainingConfig(LayersConfig):
 
     strategy: Literal[
         "one_device", "mirrored", "central_storage", "tpu", "multi_worker_mirrored", "parameter_server"
-    ] = Field(
-        default="one_device",
-        description="TensorFlow's strategy: `one_device`; `mirrored`, a copy of the network on each device, whose "
-        "gradients are added; `central_storage`, one copy that all devices read; `tpu`, a copy on each core of the TPU; "
-        "`multi_worker_mirrored`, a copy in each of `workers`, whose gradients are added in a ring; or `parameter_server`, "
-        "one copy on `ps` servers, which `workers` change independently of each other.",
-    )
-    workers: Annotated[Count, Field(le=10_000)] | None = Field(
-        default=None,
-        description="Processes that compute gradients under `multi_worker_mirrored` or `parameter_server`. Default: 2.",
-    )
-    ps: Annotated[Count, Field(le=1000)] | None = Field(
-        default=None, description="Parameter servers, under `parameter_server`. Default: 1."
-    )
-    synchronous: bool = Field(
-        default=False,
-        description="With `parameter_server`: whether the workers take each step together, each with a part of the "
-        "batch. The steps are then those of `one_device`, up to rounding.",
-    )
-    backup_workers: Integer = Field(
-        default=0,
-        ge=0,
-        le=10_000,
-        description="With `synchronous`: how many of the `workers` exceed the number of parts of a batch. They "
-        "compute late parts again, so as many slow workers delay nobody.",
-    )
-    gpus: Integer = Field(
-        default=0,
-        ge=0,
-        le=64,
-        description="GPUs of one machine that share a batch. Under `multi_worker_mirrored` and `parameter_server` these are the "
-        "GPUs of each worker, which no other process uses. SLURM is asked for them.",
-    )
-    communication: Literal["auto", "ring", "nccl"] = Field(
-        default="auto",
-        description="How the workers of `multi_worker_mirrored` add their gradients: `ring`, by TensorFlow's servers; `nccl`, by "
-        "NVIDIA's library between GPUs; or `auto`, which is TensorFlow's choice.",
-    )
-    devices: Count | None = Field(
-        default=None,
-        le=64,
-        description="Without `gpus`: logical processors that share a batch. Default: one.",
-    )
-    threads: Count = Field(
-        default=1,
-        le=1024,
-        description="Threads of one operation. More are faster for wide layers, and may move the last digits.",
-    )
-    optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="The optimizer, in the words of Keras.")
-    loss: Place | None = Field(
-        default=None,
-        description="A loss of your own instead of that of the family: a function of the linear predictor and the response, "
-        "such as `my_model.py:focal`, that returns a number for each row.",
-    )
-    metrics: list[Place] = Field(
-        default=[],
-        max_length=100,
-        description="Functions like `loss`, whose means over the `evaluate` rows are recorded after each epoch.",
-    )
-    callbacks: list[Place] = Field(
-        default=[],
-        max_length=100,
-        description="Functions or classes of your own that return a `keras.callbacks.Callback` without arguments. It is called "
-        "at the start and the end of epochs and of the training.",
-    )
-    class_weights: Literal["balanced"] | dict[Level, NotNegative] | None = Field(
-        default=None,
-        description="Factors on the loss of rows by their class, such as `{0: 1, 1: 5}`; other classes have 1. `balanced` gives "
-        "all classes the same total weight.",
-    )
-    label_smoothing: Rate = Field(
-        default=0.0, description="The share of each response that is spread over all classes, in the loss."
-    )
-    batch_size: Count = Field(default=512, le=2**20, description="Rows of a step, over all devices.")
-    epochs: Count = Field(
-        default=5,
-        le=100_000,
-        description="How many times each training row is used, unless `steps_per_epoch` is given.",
-    )
-    steps_per_epoch: Steps | None = Field(
-        default=None,
-        description="Steps of an epoch. After each epoch the network is evaluated on the held-out rows; the next "
-        "epoch continues with the following rows. Default: the number of steps that uses each training row once.",
-    )
-    last_step: Steps | None = Field(default=None, description="The step after which to stop, even within an epoch.")
-    patience: Epochs | None = Field(
-        default=None,
-        description="Stop after so many epochs without a smaller loss on the `evaluate` rows, and keep the weights with the "
-        "smallest.",
-    )
-    seed: Integer = Field(
-        default=1,
-        ge=0,
-        le=MOST_ROWS,
-        description="Seed of the weights at the start, of the order of rows, and of dropout.",
-    )
-    shuffle: bool = Field(default=True, description="Whether each epoch takes the rows in another order.")
-    shuffle_buffer: Annotated[Count, Field(le=2**30)] | None = Field(
-        default=None,
-        description="Rows of random units, each of up to 32,768 rows, that are mixed. Default: 131,072, or fewer of wide rows.",
-    )
-    auto_shard: Literal["data", "file"] = Field(
-        default="data",
-        description="How the input is divided among workers that take each step together. `data`: each worker of "
-        "`multi_worker_mirrored` reads all rows and takes its part of each batch, and the chief of `parameter_server` sends "
-        "parts; `file`: each worker reads rows of its own.",
-    )
-    cache: bool = Field(default=False, description="Whether decoded rows stay in memory after the first epoch.")
-    prefetch: Count = Field(default=4, le=10_000, description="Batches to prepare in advance.")
-    report_every: Count = Field(
-        default=1000, le=10**9, description="Steps between two lines of progress, and between two points of the curves."
-    )
-    histograms: bool = Field(
-        default=False, description="Whether TensorBoard shows histograms of all weights after each epoch."
-    )
-    checkpoints: CheckpointsConfig = Field(
-        default=CheckpointsConfig(), description="When training writes down where it is."
-    )
+    ] = "one_device"
+    """TensorFlow's strategy: `one_device`; `mirrored`, a copy of the network on each device, whose gradients are added;
+    `central_storage`, one copy that all devices read; `tpu`, a copy on each core of the TPU; `multi_worker_mirrored`, a
+    copy in each of `workers`, whose gradients are added in a ring; or `parameter_server`, one copy on `ps` servers,
+    which `workers` change independently of each other."""
+    workers: Annotated[Count, Field(le=10_000)] | None = None
+    """Processes that compute gradients under `multi_worker_mirrored` or `parameter_server`. Default: 2."""
+    ps: Annotated[Count, Field(le=1000)] | None = None
+    """Parameter servers, under `parameter_server`. Default: 1."""
+    synchronous: bool = False
+    """With `parameter_server`: whether the workers take each step together, each with a part of the batch. The steps
+    are then those of `one_device`, up to rounding."""
+    backup_workers: Integer = Field(default=0, ge=0, le=10_000)
+    """With `synchronous`: how many of the `workers` exceed the number of parts of a batch. They compute late parts
+    again, so as many slow workers delay nobody."""
+    gpus: Integer = Field(default=0, ge=0, le=64)
+    """GPUs of one machine that share a batch. Under `multi_worker_mirrored` and `parameter_server` these are the GPUs
+    of each worker, which no other process uses. SLURM is asked for them."""
+    communication: Literal["auto", "ring", "nccl"] = "auto"
+    """How the workers of `multi_worker_mirrored` add their gradients: `ring`, by TensorFlow's servers; `nccl`, by
+    NVIDIA's library between GPUs; or `auto`, which is TensorFlow's choice."""
+    devices: Count | None = Field(default=None, le=64)
+    """Without `gpus`: logical processors that share a batch. Default: one."""
+    threads: Count = Field(default=1, le=1024)
+    """Threads of one operation. More are faster for wide layers, and may move the last digits."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """The optimizer, in the words of Keras."""
+    loss: Place | None = None
+    """A loss of your own instead of that of the family: a function of the linear predictor and the response, such as
+    `my_model.py:focal`, that returns a number for each row."""
+    metrics: list[Place] = Field(default=[], max_length=100)
+    """Functions like `loss`, whose means over the `evaluate` rows are recorded after each epoch."""
+    callbacks: list[Place] = Field(default=[], max_length=100)
+    """Functions or classes of your own that return a `keras.callbacks.Callback` without arguments. It is called at the
+    start and the end of epochs and of the training."""
+    class_weights: Literal["balanced"] | dict[Level, NotNegative] | None = None
+    """Factors on the loss of rows by their class, such as `{0: 1, 1: 5}`; other classes have 1. `balanced` gives all
+    classes the same total weight."""
+    label_smoothing: Rate = 0.0
+    """The share of each response that is spread over all classes, in the loss."""
+    batch_size: Count = Field(default=512, le=2**20)
+    """Rows of a step, over all devices."""
+    epochs: Count = Field(default=5, le=100_000)
+    """How many times each training row is used, unless `steps_per_epoch` is given."""
+    steps_per_epoch: Steps | None = None
+    """Steps of an epoch. After each epoch the network is evaluated on the held-out rows; the next epoch continues with
+    the following rows. Default: the number of steps that uses each training row once."""
+    last_step: Steps | None = None
+    """The step after which to stop, even within an epoch."""
+    patience: Epochs | None = None
+    """Stop after so many epochs without a smaller loss on the `evaluate` rows, and keep the weights with the
+    smallest."""
+    seed: Integer = Field(default=1, ge=0, le=MOST_ROWS)
+    """Seed of the weights at the start, of the order of rows, and of dropout."""
+    shuffle: bool = True
+    """Whether each epoch takes the rows in another order."""
+    shuffle_buffer: Annotated[Count, Field(le=2**30)] | None = None
+    """Rows of random units, each of up to 32,768 rows, that are mixed. Default: 131,072, or fewer of wide rows."""
+    auto_shard: Literal["data", "file"] = "data"
+    """How the input is divided among workers that take each step together. `data`: each worker of
+    `multi_worker_mirrored` reads all rows and takes its part of each batch, and the chief of `parameter_server` sends
+    parts; `file`: each worker reads rows of its own."""
+    cache: bool = False
+    """Whether decoded rows stay in memory after the first epoch."""
+    prefetch: Count = Field(default=4, le=10_000)
+    """Batches to prepare in advance."""
+    report_every: Count = Field(default=1000, le=10**9)
+    """Steps between two lines of progress, and between two points of the curves."""
+    histograms: bool = False
+    """Whether TensorBoard shows histograms of all weights after each epoch."""
+    checkpoints: CheckpointsConfig = CheckpointsConfig()
+    """When training writes down where it is."""
 
     @property
     def functions(self) -> dict[str, list[str]]:
@@ -332,11 +266,12 @@ class TrainingConfig(LayersConfig):
 class RangeConfig(Section):
     """Values between two limits, from which a search draws. Whole numbers between whole limits."""
 
-    low: int | Annotated[float, Field(allow_inf_nan=False)] = Field(description="The smallest value.")
-    high: int | Annotated[float, Field(allow_inf_nan=False)] = Field(description="The largest value.")
-    scale: Literal["linear", "log"] = Field(
-        default="linear", description="`log`: as many values between 0.001 and 0.01 as between 0.01 and 0.1."
-    )
+    low: int | Annotated[float, Field(allow_inf_nan=False)]
+    """The smallest value."""
+    high: int | Annotated[float, Field(allow_inf_nan=False)]
+    """The largest value."""
+    scale: Literal["linear", "log"] = "linear"
+    """`log`: as many values between 0.001 and 0.01 as between 0.01 and 0.1."""
 
     @model_validator(mode="after")
     def _limits_in_order(self) -> "RangeConfig":
@@ -360,24 +295,19 @@ class RangeConfig(Section):
 class SearchConfig(Section):
     """How many combinations of a sweep are networks, at random."""
 
-    networks: Count = Field(le=MOST_MODELS, description="How many networks to train.")
-    seed: Integer = Field(
-        default=1, ge=0, le=MOST_ROWS, description="Seed of the combinations; more `networks` keep the first ones."
-    )
+    networks: Count = Field(le=MOST_MODELS)
+    """How many networks to train."""
+    seed: Integer = Field(default=1, ge=0, le=MOST_ROWS)
+    """Seed of the combinations; more `networks` keep the first ones."""
 
 
 class HalvingConfig(Section):
     """Successive halving of a sweep: most of its networks are trained for a few epochs only."""
 
-    min_epochs: Epochs = Field(
-        default=1, description="Epochs that each network of the sweep is trained for, before the first comparison."
-    )
-    factor: Integer = Field(
-        default=3,
-        ge=2,
-        le=100,
-        description="At each comparison one network in so many continues, for as many times the epochs.",
-    )
+    min_epochs: Epochs = 1
+    """Epochs that each network of the sweep is trained for, before the first comparison."""
+    factor: Integer = Field(default=3, ge=2, le=100)
+    """At each comparison one network in so many continues, for as many times the epochs."""
 
     def comparisons(self, networks: int, epochs: int) -> list[int]:
         """The epochs after which so many networks are compared, before their last epoch."""
@@ -402,27 +332,20 @@ COMPARABLE = (
 class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
     """One network."""
 
-    family: NetworkFamily = Field(
-        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
-        "regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole "
-        "numbers has."
-    )
-    sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)] | RangeConfig] = Field(
-        default={},
-        description="Several networks in one section: other keys, each with a list of values, such as `hidden: [[32], [64, 32]]` "
-        "or `optimizer.learning_rate: [0.01, 0.001]`. Each combination is a network, called `<name>_1`, `<name>_2`, ...",
-    )
+    family: NetworkFamily
+    """Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson`
+    regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole
+    numbers has."""
+    sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)] | RangeConfig] = {}
+    """Several networks in one section: other keys, each with a list of values, such as `hidden: [[32], [64, 32]]` or
+    `optimizer.learning_rate: [0.01, 0.001]`. Each combination is a network, called `<name>_1`, `<name>_2`, ..."""
 
-    search: SearchConfig | None = Field(
-        default=None,
-        description="So many combinations of the `sweep` at random, instead of all. Its keys may then have a range too, such as "
-        "`optimizer.learning_rate: {low: 0.0001, high: 0.1, scale: log}`.",
-    )
-    halving: HalvingConfig | None = Field(
-        default=None,
-        description="Ends the training of networks of the `sweep` early, if their loss on the `evaluate` rows is among the "
-        "larger ones. Default: each is trained to its end.",
-    )
+    search: SearchConfig | None = None
+    """So many combinations of the `sweep` at random, instead of all. Its keys may then have a range too, such as
+    `optimizer.learning_rate: {low: 0.0001, high: 0.1, scale: log}`."""
+    halving: HalvingConfig | None = None
+    """Ends the training of networks of the `sweep` early, if their loss on the `evaluate` rows is among the larger
+    ones. Default: each is trained to its end."""
 
     @property
     def reference(self) -> dict[Text, Level]:

@@ -42,11 +42,10 @@ class Choice(Section):
 class ScheduleConfig(Choice):
     """A learning rate that changes during the training, with Keras' names."""
 
-    schedule: Literal["constant", "cosine", "exponential", "piecewise", "plateau"] = Field(
-        description="How the learning rate changes: `cosine` falls like a cosine, `exponential` by a factor, `piecewise` is "
-        "constant between boundaries, `plateau` falls when the loss on the `evaluate` rows no longer does. `constant` is for "
-        "`warmup_steps` alone."
-    )
+    schedule: Literal["constant", "cosine", "exponential", "piecewise", "plateau"]
+    """How the learning rate changes: `cosine` falls like a cosine, `exponential` by a factor, `piecewise` is constant
+    between boundaries, `plateau` falls when the loss on the `evaluate` rows no longer does. `constant` is for
+    `warmup_steps` alone."""
     initial_learning_rate: LearningRate | None = option(
         "constant! cosine! exponential! plateau!", "the learning rate at the start, after a warm-up."
     )
@@ -95,33 +94,25 @@ class ScheduleConfig(Choice):
 class OptimizerConfig(Choice):
     """The optimizer, with Keras' names; options that are not given have Keras' defaults."""
 
-    name: Literal["sgd", "adam", "adamw", "nadam", "adamax", "lion", "adagrad", "adadelta", "rmsprop", "ftrl"] = Field(
-        default="adam", description="The rule that turns a gradient into a step."
-    )
-    learning_rate: LearningRate | ScheduleConfig = Field(
-        default=0.001, description="Length of the steps: a number, or a schedule."
-    )
-    clipnorm: Positive | None = Field(
-        default=None, description="The largest norm of the gradient of each weight; larger ones are scaled down."
-    )
-    global_clipnorm: Positive | None = Field(
-        default=None,
-        description="The largest norm of the gradient of all weights together; a larger one is scaled down.",
-    )
-    clipvalue: Positive | None = Field(default=None, description="The largest absolute value in a gradient.")
-    weight_decay: NotNegative | None = Field(
-        default=None, description="How much of a weight each step takes away, times the learning rate."
-    )
-    use_ema: bool | None = Field(
-        default=None,
-        description="Whether predictions use the moving average of each weight. The held-out loss is of these averages.",
-    )
-    ema_momentum: Rate | None = Field(default=None, description="Decay of these averages. Default: 0.99.")
-    lazy: bool | None = Field(
-        default=None,
-        description="Whether a step changes only the rows of an embedding that its batch has. Default: for embeddings of 65,536 "
-        "numbers or more.",
-    )
+    name: Literal["sgd", "adam", "adamw", "nadam", "adamax", "lion", "adagrad", "adadelta", "rmsprop", "ftrl"] = "adam"
+    """The rule that turns a gradient into a step."""
+    learning_rate: LearningRate | ScheduleConfig = 0.001
+    """Length of the steps: a number, or a schedule."""
+    clipnorm: Positive | None = None
+    """The largest norm of the gradient of each weight; larger ones are scaled down."""
+    global_clipnorm: Positive | None = None
+    """The largest norm of the gradient of all weights together; a larger one is scaled down."""
+    clipvalue: Positive | None = None
+    """The largest absolute value in a gradient."""
+    weight_decay: NotNegative | None = None
+    """How much of a weight each step takes away, times the learning rate."""
+    use_ema: bool | None = None
+    """Whether predictions use the moving average of each weight. The held-out loss is of these averages."""
+    ema_momentum: Rate | None = None
+    """Decay of these averages. Default: 0.99."""
+    lazy: bool | None = None
+    """Whether a step changes only the rows of an embedding that its batch has. Default: for embeddings of 65,536
+    numbers or more."""
     centered: bool | None = option("rmsprop", "whether it divides by the standard deviation of the gradients.")
     momentum: Rate | None = option("sgd rmsprop", "momentum.")
     nesterov: bool | None = option("sgd", "whether the momentum is Nesterov's.")

@@ -11,7 +11,6 @@ class PicturesConfig(Section):
     """How pictures look."""
 
     colour: Annotated[str, StringConstraints(pattern=r"^#[0-9A-Fa-f]{6}$")] = Field(
-        default="#0072B2",
-        examples=["#rrggbb"],
-        description="Colour of points and lines. The others are those of Okabe and Ito, which the colour-blind can tell apart.",
+        default="#0072B2", examples=["#rrggbb"]
     )
+    """Colour of points and lines. The others are those of Okabe and Ito, which the colour-blind can tell apart."""

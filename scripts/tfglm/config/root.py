@@ -58,51 +58,32 @@ def folder_of_results(named: str | None, config: str | PathLike[str]) -> str:
 class Config(Section):
     """All settings of a run."""
 
-    data: DataConfig = Field(description="Which rows and columns are read, and how.")
-    models: dict[Name, ModelConfig] = Field(
-        default={},
-        max_length=MOST_MODELS,
-        description="The regressions, by name. Results are in the folder `models/<name>`.",
-    )
-    networks: dict[Name, NetworkConfig] = Field(
-        default={},
-        max_length=MOST_MODELS,
-        description="Neural networks, by name. They use the same rows and the same metrics as the regressions. "
-        "Results are in the folder `models/<name>`.",
-    )
-    terms: dict[Name, Text] = Field(
-        default={},
-        max_length=MOST_EXPRESSIONS,
-        description="Lists of terms under a name that formulas use: with `calendar: C(month) + C(weekday)` the formula "
-        "`late ~ carrier * calendar` has them all.",
-    )
-    fit: list[str] | None = Field(
-        default=None,
-        max_length=MOST_MODELS,
-        description="Names of the models and networks to fit. Default: all of them.",
-    )
-    compare: list[str] | None = Field(
-        default=None,
-        min_length=2,
-        max_length=MOST_MODELS,
-        description="Names of models, fitted on the same rows, that the page `compare.html` shows side by side. Default: none.",
-    )
+    data: DataConfig
+    models: dict[Name, ModelConfig] = Field(default={}, max_length=MOST_MODELS)
+    """The regressions, by name. Results are in the folder `models/<name>`."""
+    networks: dict[Name, NetworkConfig] = Field(default={}, max_length=MOST_MODELS)
+    """Neural networks, by name. They use the same rows and the same metrics as the regressions. Results are in the
+    folder `models/<name>`."""
+    terms: dict[Name, Text] = Field(default={}, max_length=MOST_EXPRESSIONS)
+    """Lists of terms under a name that formulas use: with `calendar: C(month) + C(weekday)` the formula `late ~ carrier
+    * calendar` has them all."""
+    fit: list[str] | None = Field(default=None, max_length=MOST_MODELS)
+    """Names of the models and networks to fit. Default: all of them."""
+    compare: list[str] | None = Field(default=None, min_length=2, max_length=MOST_MODELS)
+    """Names of models, fitted on the same rows, that the page `compare.html` shows side by side. Default: none."""
     score: list[Annotated[FileConfig, BeforeValidator(as_file, json_schema_input_type=str | FileConfig)]] = Field(
-        default=[],
-        max_length=MOST_FILES,
-        description="Files whose rows `snakemake score` predicts, all of them, with the fitted models. Written like "
-        "`data.files`; no response is needed.",
+        default=[], max_length=MOST_FILES
     )
-    results: Folder | None = Field(
-        default=None,
-        description="The folder of the results, of letters, digits, `_`, `.` and `-`. Default: `results/` and the name of the "
-        "config file without its ending, so that two configs do not overwrite each other's.",
-    )
-    pictures: PicturesConfig = Field(default=PicturesConfig(), description="How pictures look.")
-    tables: TablesConfig = Field(
-        default=TablesConfig(), description="How the tables for papers look, which `snakemake tables` writes."
-    )
-    cluster: ClusterConfig = Field(default=ClusterConfig(), description="How models are fitted. Changes no result.")
+    """Files whose rows `snakemake score` predicts, all of them, with the fitted models. Written like `data.files`; no
+    response is needed."""
+    results: Folder | None = None
+    """The folder of the results, of letters, digits, `_`, `.` and `-`. Default: `results/` and the name of the config
+    file without its ending, so that two configs do not overwrite each other's."""
+    pictures: PicturesConfig = PicturesConfig()
+    tables: TablesConfig = TablesConfig()
+    """How the tables for papers look, which `snakemake tables` writes."""
+    cluster: ClusterConfig = ClusterConfig()
+    """How models are fitted. Changes no result."""
 
     @model_validator(mode="before")
     @classmethod

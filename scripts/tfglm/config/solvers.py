@@ -15,76 +15,53 @@ Solver = Literal["newton", "sgd", "adagrad", "adam", "ftrl"]
 class OnlineConfig(Section):
     """How an online solver goes through the data."""
 
-    batch_size: Annotated[int, Field(ge=1, le=8192), FROM_TEXT] | None = Field(
-        default=None,
-        description="Rows of a step. Default: a 2,000th of the training rows, at least 512 and at most 4096. Larger "
-        "batches cost less per row, smaller batches take more steps.",
-    )
-    epochs: Count = Field(default=5, le=10_000, description="How many times each training row is used.")
-    learning_rate: Annotated[float, Field(gt=0, le=1e100, allow_inf_nan=False), FROM_TEXT] | None = Field(
-        default=None,
-        description="Length of the steps; with family gaussian for a response in units of its standard deviation. "
-        "Default: 1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`.",
-    )
-    decay: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT] | None = Field(
-        default=None,
-        description="The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; "
-        "0 for `adagrad` and `ftrl`, which shorten their steps themselves.",
-    )
-    shuffle: bool = Field(
-        default=True,
-        description="Whether each epoch takes the blocks, and runs of 32 rows within them, in another order.",
-    )
-    seed: Integer = Field(default=1, ge=0, le=MOST_ROWS, description="Seed of these orders.")
-    average: bool = Field(
-        default=True,
-        description="Whether the coefficients are averaged over the second half of the last epoch, which is "
-        "steadier, or taken from the last step. With `l1` they are always taken from the last step, so "
-        "that some are zero.",
-    )
-    last_step: Annotated[Count, Field(le=10**12)] | None = Field(
-        default=None, description="The step after which to stop, even within an epoch."
-    )
-    patience: Annotated[Count, Field(le=10_000)] | None = Field(
-        default=None,
-        description="Stop after so many epochs without a smaller loss on the `evaluate` rows, and report the "
-        "coefficients with the smallest.",
-    )
-    synchronous: bool = Field(
-        default=False,
-        description="Whether workers learn from parts of the data in rounds, whose results are averaged. The answer "
-        "is then the same for any number of workers, but they wait for each other.",
-    )
-    parts: Count = Field(
-        default=4, le=1024, description="How many parts a synchronous round has; no more workers than that are busy."
-    )
-    report_every: Count = Field(
-        default=1000,
-        le=10**9,
-        description="Most steps between two lines of progress; an epoch has at least 20 lines.",
-    )
+    batch_size: Annotated[int, Field(ge=1, le=8192), FROM_TEXT] | None = None
+    """Rows of a step. Default: a 2,000th of the training rows, at least 512 and at most 4096. Larger batches cost less
+    per row, smaller batches take more steps."""
+    epochs: Count = Field(default=5, le=10_000)
+    """How many times each training row is used."""
+    learning_rate: Annotated[float, Field(gt=0, le=1e100, allow_inf_nan=False), FROM_TEXT] | None = None
+    """Length of the steps; with family gaussian for a response in units of its standard deviation. Default: 1 for
+    `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`."""
+    decay: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT] | None = None
+    """The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; 0 for `adagrad` and
+    `ftrl`, which shorten their steps themselves."""
+    shuffle: bool = True
+    """Whether each epoch takes the blocks, and runs of 32 rows within them, in another order."""
+    seed: Integer = Field(default=1, ge=0, le=MOST_ROWS)
+    """Seed of these orders."""
+    average: bool = True
+    """Whether the coefficients are averaged over the second half of the last epoch, which is steadier, or taken from
+    the last step. With `l1` they are always taken from the last step, so that some are zero."""
+    last_step: Annotated[Count, Field(le=10**12)] | None = None
+    """The step after which to stop, even within an epoch."""
+    patience: Annotated[Count, Field(le=10_000)] | None = None
+    """Stop after so many epochs without a smaller loss on the `evaluate` rows, and report the coefficients with the
+    smallest."""
+    synchronous: bool = False
+    """Whether workers learn from parts of the data in rounds, whose results are averaged. The answer is then the same
+    for any number of workers, but they wait for each other."""
+    parts: Count = Field(default=4, le=1024)
+    """How many parts a synchronous round has; no more workers than that are busy."""
+    report_every: Count = Field(default=1000, le=10**9)
+    """Most steps between two lines of progress; an epoch has at least 20 lines."""
 
 
 class SolverConfig(Section):
     """How a model is fitted."""
 
     solver: Annotated[list[Solver], BeforeValidator(as_list, json_schema_input_type=Solver | list[Solver])] = Field(
-        default=["newton"],
-        min_length=1,
-        description="`newton` is exact. `sgd`, `adagrad`, `adam` and `ftrl` learn online and come close; `[adagrad, "
-        "newton]` continues to the exact fit.",
+        default=["newton"], min_length=1
     )
-    max_iterations: Integer = Field(
-        default=50, ge=1, le=10_000, description="Newton iterations after which the fit stops, converged or not."
-    )
-    online: OnlineConfig = Field(default=OnlineConfig(), description="How an online solver goes through the data.")
-    collapse: bool = Field(
-        default=False,
-        description="Whether the fit reads equal training rows as one row with a count. Rows that agree in all "
-        "columns of the model, or of all models of a `sweep`, are summed once, and each fit reads far "
-        "fewer rows. The results are the same. If more than half of the rows would remain, the fit "
-        "reads the original rows and reports that.",
-    )
+    """`newton` is exact. `sgd`, `adagrad`, `adam` and `ftrl` learn online and come close; `[adagrad, newton]` continues
+    to the exact fit."""
+    max_iterations: Integer = Field(default=50, ge=1, le=10_000)
+    """Newton iterations after which the fit stops, converged or not."""
+    online: OnlineConfig = OnlineConfig()
+    collapse: bool = False
+    """Whether the fit reads equal training rows as one row with a count. Rows that agree in all columns of the model,
+    or of all models of a `sweep`, are summed once, and each fit reads far fewer rows. The results are the same. If more
+    than half of the rows would remain, the fit reads the original rows and reports that."""
 
     @property
     def online_solver(self) -> str | None:

@@ -10,23 +10,12 @@ from tfglm.config.base import FROM_TEXT, MOST_EXPRESSIONS, Section, Text, no_dup
 class TablesConfig(Section):
     """How the tables for papers look."""
 
-    below: Literal["std_error", "interval"] = Field(
-        default="std_error",
-        description="What is printed below an estimate: its standard error, in parentheses, or its confidence "
-        "interval, in brackets.",
-    )
-    stars: list[Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False), FROM_TEXT]] = Field(
-        default=[],
-        max_length=5,
-        description="P-values below which an estimate has a star, two stars, ...: `[0.05, 0.01, 0.001]`. Default: no stars.",
-    )
-    labels: dict[Text, Text] = Field(
-        default={},
-        max_length=MOST_EXPRESSIONS,
-        description="Names of terms in the tables: `dep_hour: hour of departure`. Default: as in the formula.",
-    )
-    controls: Annotated[list[Text], AfterValidator(no_duplicates)] = Field(
-        default=[],
-        max_length=MOST_EXPRESSIONS,
-        description="Terms whose coefficients are left out; the table says `yes` where a model has them.",
-    )
+    below: Literal["std_error", "interval"] = "std_error"
+    """What is printed below an estimate: its standard error, in parentheses, or its confidence interval, in
+    brackets."""
+    stars: list[Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False), FROM_TEXT]] = Field(default=[], max_length=5)
+    """P-values below which an estimate has a star, two stars, ...: `[0.05, 0.01, 0.001]`. Default: no stars."""
+    labels: dict[Text, Text] = Field(default={}, max_length=MOST_EXPRESSIONS)
+    """Names of terms in the tables: `dep_hour: hour of departure`. Default: as in the formula."""
+    controls: Annotated[list[Text], AfterValidator(no_duplicates)] = Field(default=[], max_length=MOST_EXPRESSIONS)
+    """Terms whose coefficients are left out; the table says `yes` where a model has them."""
