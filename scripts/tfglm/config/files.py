@@ -1,5 +1,6 @@
 """YAML and JSON files without what is lost, multiplied or run in silence: keys given twice, aliases without end, code."""
 
+import itertools
 import json
 from collections.abc import Hashable, Iterable
 from pathlib import Path
@@ -123,36 +124,26 @@ def _line(error: yaml.YAMLError) -> str:
 
 def _check_size(root: yaml.Node, where: str) -> None:
     """Raise UserError if the values under `root`, each counted as often as aliases repeat it, are too many or have no end."""
-    sizes: dict[int, int] = {}
-    open_nodes: set[int] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting[-1]
-        if id(node) in sizes:
-            waiting.pop()
-            continue
-        children = _children(node)
-        if id(node) not in open_nodes:
-            open_nodes.add(id(node))
-            waiting.extend(child for child in children if id(child) not in sizes)
-            if any(id(child) in open_nodes for child in children):
-                line = node.start_mark.line + 1
-                raise UserError(f"{where}, line {line}: an alias (`*...`) is inside of what it repeats; write it out")
-            continue
-        open_nodes.remove(id(node))
-        sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
-        waiting.pop()
-        if sizes[id(node)] > MOST_VALUES:
-            raise UserError(
-                f"{where}, line {node.start_mark.line + 1}: {sizes[id(node)]:,} values, with those that aliases (`*...`) "
-                f"repeat, and a file of settings may have {MOST_VALUES:,}"
-            )
+    sizes: dict[int, int | None] = {}  # None inside of the node
 
+    def size(node: yaml.Node) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = None
+            is_mapping = isinstance(node, yaml.MappingNode)
+            children = itertools.chain(*node.value) if is_mapping else node.value
+            number = 1 if isinstance(node, yaml.ScalarNode) else 1 + sum(map(size, children))
+            if number > MOST_VALUES:
+                raise UserError(
+                    f"{where}, line {node.start_mark.line + 1}: {number:,} values, with those that aliases (`*...`) repeat, and "
+                    f"a file of settings may have {MOST_VALUES:,}"
+                )
+            sizes[id(node)] = number
+        if (known := sizes[id(node)]) is None:
+            line = node.start_mark.line + 1
+            raise UserError(f"{where}, line {line}: an alias (`*...`) is inside of what it repeats; write it out")
+        return known
 
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [child for pair in node.value for child in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+    size(root)
 
 
 def no_such_file(path: Path) -> str:

@@ -76,10 +76,6 @@ class RowsConfig(Section):
                 raise ValueError(
                     f"{key}: `{response}` is the response, which cannot be its own {key}; name another column"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _trials_of_events(self) -> "RowsConfig":
         if self.trials and self.family != "binomial":
             raise ValueError("trials: only family binomial has trials; remove the key")
         return self
@@ -164,17 +160,8 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
 
 PREDICTION_COLUMNS = (
     *("file", "row", "linear_predictor", "linear_predictor_std_error", "probability", "mean", "std_error"),
-    *(
-        "posterior_sd",
-        "ci_lower",
-        "ci_upper",
-        "geometric_mean",
-        "geometric_ci_lower",
-        "geometric_ci_upper",
-        "predicted",
-        "expected",
-    ),
-    *("unseen", "remark"),
+    *("posterior_sd", "ci_lower", "ci_upper", "geometric_mean", "geometric_ci_lower", "geometric_ci_upper"),
+    *("predicted", "expected", "unseen", "remark"),
 )
 """Columns of a table of predictions beside those of `identity`."""
 
@@ -252,31 +239,18 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     0.1]`. Each combination is a model, called `<name>_1`, `<name>_2`, ..."""
 
     @model_validator(mode="after")
-    def _offset_to_set(self) -> "ModelConfig":
+    def _keys_of_results(self) -> "ModelConfig":
         if self.offset_at is not None and not self.offset:
             raise ValueError("offset_at: the model has no offset; add the key `offset`, or remove this one")
-        return self
-
-    @model_validator(mode="after")
-    def _residuals_of_numbers(self) -> "ModelConfig":
         if self.diagnostics and self.family in ("multinomial", "ordinal"):
             raise ValueError("diagnostics: a regression of classes has no residuals; remove the key")
         return self
 
     @model_validator(mode="before")
     @classmethod
-    def _no_averages(cls, raw: Any) -> Any:
-        return without_averages(raw)
-
-
-def without_averages(raw: Any) -> Any:
-    """Return a section, with `marginal_effects: false` if it absorbs factors.
-
-    Averages depend on the whole linear predictor, and their standard errors would ignore the absorbed factors.
-    """
-    if not isinstance(raw, dict) or not raw.get("absorb"):
-        return raw
-    return {"marginal_effects": False, **raw}
+    def _no_averages_where_factors_are_absorbed(cls, raw: Any) -> Any:
+        """They depend on the whole linear predictor, and their standard errors would ignore the absorbed factors."""
+        return {"marginal_effects": False, **raw} if isinstance(raw, dict) and raw.get("absorb") else raw
 
 
 def covariates_of(model: RowsConfig) -> list[str]:

@@ -47,9 +47,6 @@ NOT_KEYS = {
     "code": "name a function in a Python file by `model: my_model.py:build`; remove the key",
 }
 
-SEVERAL_PROCESSES = ("multi_worker_mirrored", "parameter_server")
-"""Strategies that are not one ordinary job."""
-
 Units = Annotated[int, Field(ge=1, le=65_536), FROM_TEXT]
 
 
@@ -245,7 +242,7 @@ class TrainingConfig(LayersConfig):
     @property
     def is_one_job(self) -> bool:
         """Whether one process trains it."""
-        return self.strategy not in SEVERAL_PROCESSES
+        return self.strategy not in ("multi_worker_mirrored", "parameter_server")
 
     @property
     def peers(self) -> int:
@@ -333,9 +330,6 @@ class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
     """One network."""
 
     family: NetworkFamily
-    """Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson`
-    regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole
-    numbers has."""
     sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)] | RangeConfig] = {}
     """Several networks in one section: other keys, each with a list of values, such as `hidden: [[32], [64, 32]]` or
     `optimizer.learning_rate: [0.01, 0.001]`. Each combination is a network, called `<name>_1`, `<name>_2`, ..."""

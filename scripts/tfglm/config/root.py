@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from os import PathLike
 from pathlib import Path
 from random import Random
@@ -282,13 +282,9 @@ def swept(place: str, name: str, model: Any, most: int) -> dict[str, Any]:
     if "sweep" in sweep:
         raise ValueError(f"{place}.sweep: `sweep` cannot be swept; list the combinations as models")
     rest = {key: value for key, value in model.items() if key != "sweep"}
-    models = {}
-    for number, values in enumerate(itertools.product(*sweep.values()), start=1):
-        model = rest
-        for key, value in zip(sweep, values, strict=True):
-            model = with_value(model, str(key), value)
-        models[f"{name}_{number}"] = model
-    return models
+    return numbered(
+        name, rest, (dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values()))
+    )
 
 
 def searched(place: str, name: str, model: dict[str, Any], most: int) -> dict[str, Any]:
@@ -324,12 +320,16 @@ def searched(place: str, name: str, model: dict[str, Any], most: int) -> dict[st
             f"{place}.search: only {len(found):,} combinations were found for {search.networks:,} networks; ask for fewer, or "
             "list more values"
         )
+    return numbered(name, rest, found.values())
+
+
+def numbered(name: str, rest: dict[str, Any], combinations: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The sections of a sweep, by name: the `rest` of the section with the values of each combination."""
     models = {}
-    for number, drawn in enumerate(found.values(), start=1):
-        network = rest
-        for key, value in drawn.items():
-            network = with_value(network, str(key), value)
-        models[f"{name}_{number}"] = network
+    for number, values in enumerate(combinations, start=1):
+        models[f"{name}_{number}"] = rest
+        for key, value in values.items():
+            models[f"{name}_{number}"] = with_value(models[f"{name}_{number}"], str(key), value)
     return models
 
 
