@@ -290,7 +290,7 @@ def test_a_separator_that_is_half_a_character_is_refused():
 
 def test_keys_at_their_default_ingest_no_file_again():
     shards = LAYOUT.model_copy(update={"separator": ",", "decimal": "."}).shard_settings()
-    assert sorted(shards) == ["columns", "derive", "encoding", "missing"]
+    assert not {"separator", "decimal", "derive", "encoding"} & shards.keys()
     assert LAYOUT.model_copy(update={"separator": ";"}).shard_settings() == shards | {"separator": ";"}
 
 

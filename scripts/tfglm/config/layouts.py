@@ -195,14 +195,10 @@ class Layout(Section):
         return self.dialect.separator_bytes
 
     def shard_settings(self) -> dict[str, Any]:
-        """Return the settings that the shards of a file depend on.
-
-        Keys of later versions are left out at their default. Otherwise files from earlier versions would be ingested again.
-        """
-        left_out: dict[str, Any] = dict.fromkeys(("description", "after_departure", "describe"), True)
-        later = ("separator", "decimal", "thousands", "header", "comment", "sheet", "strip_blanks")
-        left_out |= {name: True for name in later if getattr(self, name) == type(self).model_fields[name].default}
-        return self.model_dump(exclude=left_out | {"columns": {"__all__": set(ColumnWords.model_fields)}})
+        """Return the settings that the shards of a file depend on, without those at their default."""
+        words: dict[str, Any] = dict.fromkeys(("description", "after_departure", "describe"), True)
+        words["columns"] = {"__all__": set(ColumnWords.model_fields)}
+        return self.model_dump(exclude=words, exclude_defaults=True)
 
     def words(self, column: str) -> ColumnWords:
         """Return the words with which pages show the values of a column."""
