@@ -161,14 +161,7 @@ class ResumingExecutor:
 
     def __init__(self, executor: Executor, journal: Journal, passed: Passed) -> None:
         self._executor, self._journal, self._passed = executor, journal, passed
-
-    @property
-    def workers(self) -> int:
-        return self._executor.workers
-
-    @property
-    def kept(self) -> str:
-        return str(self._journal.folder)
+        self.workers, self.kept = executor.workers, str(journal.folder)
 
     def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
         digest = hashlib.sha256(repr(task).encode())

@@ -87,7 +87,7 @@ def test_a_worker_on_servers_makes_the_batches_of_a_peer(units, buffer):
     keys = {"shuffle": False, "shuffle_buffer": buffer}
     lines = [len(units.train(number).numbers) for number in range(len(units))]
     size = BATCH // WORKERS
-    at_once = rows_at_once(size, units.multipliers + 3, buffer)
+    at_once = rows_at_once(size, units.widths[1], buffer)
     own = [OwnBatches(units, lines, WORKERS, size, at_once, seed, cache=False) for seed in (None, 1, 1)]
     for reader, of_peer in enumerate(epochs(units, 0, 1, **keys)):
         for number, batch in enumerate(of_peer):

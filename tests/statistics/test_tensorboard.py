@@ -76,7 +76,7 @@ def test_the_graph_and_the_settings_of_a_network_are_shown(file, tmp_path):
 def test_histograms_have_all_finite_values(tmp_path):
     curves = Curves(tmp_path / "events")
     network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(5)])
-    tensorboard.show_weights(curves, network, 7)
+    tensorboard.show_weights(curves, 7, network)
     events = events_in(tmp_path / "events")
     assert {event.step for event in events} == {7} and len(events) == 2
     for event, weight in zip(events, network.trainable_variables, strict=True):

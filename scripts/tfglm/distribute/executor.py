@@ -31,13 +31,10 @@ class Executor(Protocol):
     same bits. They raise UserError if a task fails, or if it is not registered.
     """
 
-    @property
-    def workers(self) -> int:
-        """The number of calls that run at the same time."""
-
-    @property
-    def kept(self) -> str:
-        """Where stored answers are; '' if nowhere."""
+    workers: int
+    """The number of calls that run at the same time."""
+    kept: str = ""
+    """Where stored answers are; '' if nowhere."""
 
     def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
         """The sum of `task(state, *call)` over at least one call, added pairwise in the order of the calls
@@ -67,3 +64,4 @@ class Executor(Protocol):
     def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
         """Return `make()`. An executor that resumes an earlier fit returns the stored answers to the same questions, if they come
         in the same order."""
+        return make()

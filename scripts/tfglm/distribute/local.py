@@ -1,21 +1,19 @@
 """An executor in this process: no cluster, no TensorFlow."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tfglm.distribute import tasks
-from tfglm.distribute.executor import Arrays, Call, Executor, Shared, State
+from tfglm.distribute.executor import Call, Executor, Shared, State
 from tfglm.distribute.tasks import Task
 
 
-class LocalExecutor:
+class LocalExecutor(Executor):
     """Runs one call after the other, and remembers nothing.
 
     With several `workers` the calls of an update read the shared array as so many workers would, were they always equally fast.
     """
-
-    kept = ""
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
@@ -35,9 +33,6 @@ class LocalExecutor:
         self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
         return update_in_rounds(self, calls, shared, weight)
-
-    def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
-        return make()
 
 
 class SharedHere:

@@ -7,7 +7,7 @@ only on the order of the calls (`reduction.pairwise`). So a sum is the same bit 
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import numpy as np
 from tfglm import command, tensorflow_setup
 from tfglm.distribute import answers, tasks, wire
 from tfglm.distribute.designs import Designs
-from tfglm.distribute.executor import Arrays, Call, Shared, State
+from tfglm.distribute.executor import Call, Executor, Shared, State
 from tfglm.distribute.group import Message, ProcessGroup
 from tfglm.distribute.local import SharedHere, update_in_rounds
 from tfglm.distribute.tasks import Task
@@ -128,10 +128,8 @@ def part(asked: Message, index: int, designs: Designs) -> Message | None:
     return Message("", np.ascontiguousarray(vector, np.float64).view(np.int64))
 
 
-class PeersExecutor:
+class PeersExecutor(Executor):
     """The chief and its peers. Results of tasks are not stored, so a lost process ends the fit."""
-
-    kept = ""
 
     def __init__(self, group: ProcessGroup, designs: Designs, reach: Reach) -> None:
         self._group, self._designs, self._reach = group, designs, reach
@@ -182,6 +180,3 @@ class PeersExecutor:
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
         """See `Executor.update`: in rounds, so the same each time with so many processes."""
         return update_in_rounds(self, calls, shared, weight)
-
-    def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
-        return make()

@@ -18,7 +18,7 @@ import numpy as np
 from tfglm import command, tensorflow_setup
 from tfglm.distribute import remote, tasks, wire
 from tfglm.distribute.designs import Designs
-from tfglm.distribute.executor import Arrays, Call, Shared, State
+from tfglm.distribute.executor import Call, Executor, Shared, State
 from tfglm.distribute.servers import Servers, Waiting
 from tfglm.distribute.slots import Slots, write
 from tfglm.distribute.tasks import Division, Task
@@ -135,10 +135,8 @@ def turns_of(kinds: Sequence[Hashable], workers: int) -> list[slice]:
     return turns
 
 
-class ParameterServerExecutor:
+class ParameterServerExecutor(Executor):
     """The workers and the ps of one cluster. If a worker is lost, its results are computed again; nothing is stored."""
-
-    kept = ""
 
     def __init__(self, servers: Servers, designs: Sequence[Designs]) -> None:
         self._servers, self._designs = servers, designs
@@ -271,9 +269,6 @@ class ParameterServerExecutor:
 
             for number, rests in self._in_order(len(turns), schedule):
                 yield list(enumerate(rests, turns[number].start))
-
-    def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
-        return make()
 
     def _put(self, state: State) -> tf.Variable:
         """The state on the ps, as one vector."""

@@ -148,19 +148,14 @@ class Servers:
             raise UserError(self._explain(error)) from error
 
     def _explain(self, error: tf.errors.OpError) -> str:
-        said, lost = _error_of_function(error.message), _PS.search(error.message)
+        said = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", error.message, re.DOTALL)
+        lost = _PS.search(error.message)
         # A ps that a failed task was to write to says that it has failed too.
-        if said:
-            return f"a task failed on a worker: {said}"
+        if said and said[1]:
+            return f"a task failed on a worker: {said[1]}"
         if lost and (_LOST in error.message or isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)):
             return (
                 f"{self.ps[int(lost[1])].place}, is lost, with the state that it held; its log, or that of "
                 f"roles.py, says why. Run the same command again: {self._resumes}"
             )
         return f"a task failed on a worker: {error.message}"
-
-
-def _error_of_function(message: str) -> str:
-    """Return the error message of a function; '' if the error does not come from a function."""
-    own = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
-    return own[1] if own else ""

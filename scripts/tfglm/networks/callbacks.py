@@ -28,7 +28,8 @@ class Callbacks:
                     f"{self._label}: `{place}` makes a {type(made).__name__}, and no keras.callbacks.Callback"
                 )
             for name in dir(keras.callbacks.Callback):
-                if name.startswith("on_") and name not in HOOKS and _overrides(made, name):
+                is_own = getattr(type(made), name) is not getattr(keras.callbacks.Callback, name)
+                if name.startswith("on_") and name not in HOOKS and is_own:
                     raise UserError(
                         f"{self._label}: `{place}` has `{name}`, which is never called, for TensorFlow takes many steps without "
                         f"coming back to Python; there are {', '.join(HOOKS)}"
@@ -47,7 +48,3 @@ class Callbacks:
                     callback.set_model(network)
                 getattr(callback, hook)(*arguments, logs=dict(logs or {}))
         return bool(network.stop_training)
-
-
-def _overrides(callback: keras.callbacks.Callback, name: str) -> bool:
-    return getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name)

@@ -8,14 +8,12 @@ import tensorflow as tf
 from tfglm import digests
 from tfglm.config import TrainingConfig
 from tfglm.design.design import Design
-from tfglm.engine.parts import looked_up_parts
 from tfglm.errors import UserError
 from tfglm.networks import code, own
 from tfglm.networks.callbacks import Callbacks
 from tfglm.networks.counts import TrainingCounts
 from tfglm.networks.layers import OutputScale, network
 from tfglm.networks.losses import TrainingLoss, metrics_of
-from tfglm.networks.rows import width_of_groups
 from tfglm.networks.shared_weights import SharedWeights
 
 ROWS = 4
@@ -34,10 +32,7 @@ def check(design: Design, settings: TrainingConfig, path: Path) -> None:
     made, loss = network(design, settings, scale, settings.seed), TrainingLoss(design, settings, counts)
     if settings.model:
         own.check(made, where, settings.model)
-    rows = [
-        tf.zeros([ROWS, width_of_groups(design)], tf.int32),
-        tf.zeros([ROWS, len(looked_up_parts(design)[0]) + 3]),
-    ]
+    rows = [tf.zeros([ROWS, *each.shape[1:]], each.dtype) for each in made.inputs]
     response = tf.zeros([ROWS])
     label, file = f"{where}.model", str(settings.model).rpartition(":")[0]
     with tf.GradientTape() as tape:

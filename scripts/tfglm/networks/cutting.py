@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from tfglm.config import TrainingConfig
-from tfglm.networks.rows import WEIGHT, NetworkRows, Units, width_of_groups
+from tfglm.networks.rows import WEIGHT, NetworkRows, Units
 
 MIXED_ROWS = 2**17
 """Approximate number of rows of random units to mix. The rows of a file are already shuffled, but the units of several
@@ -77,7 +77,7 @@ class OwnBatches:
         self, units: Units, lines: Sequence[int], readers: int, size: int, at_once: int, seed: int | None, cache: bool
     ) -> None:
         self._lines, self._readers, self._size, self._at_once, self._seed = lines, readers, size, at_once, seed
-        self._widths = width_of_groups(units.design), units.multipliers + 3
+        self._widths = units.widths
         # A unit may be in two chunks.
         self._unit = functools.lru_cache(maxsize=None if cache else 1)(units.train)
         self._chunks: dict[tuple[int, int, int], Future[tuple[np.ndarray, ...]]] = {}

@@ -47,26 +47,12 @@ class LevelOf(keras.layers.Layer):
         return groups[:, self.place]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The input layers of a network, as `networks.rows.NetworkRows` fills them."""
-
-    groups: Any
-    numbers: Any
-
-    @property
-    def all(self) -> list[Any]:
-        return [self.groups, self.numbers]
-
-
-def inputs_of(design: Design, outputs: int) -> tuple[Columns, NamedInputs]:
-    """Return the input layers of a network, and its inputs by name."""
+def inputs_of(design: Design, outputs: int) -> tuple[tuple[Any, Any], NamedInputs]:
+    """Return the input layers of a network, as `networks.rows.NetworkRows` fills them, and its inputs by name."""
     multipliers = [multiplier.numbers for multiplier in looked_up_parts(design)[0]]
-    columns = Columns(
-        keras.Input((width_of_groups(design),), dtype="int32", name="groups"),
-        keras.Input((len(multipliers) + 3,), name="numbers"),
-    )
-    all_numbers = columns.numbers[:, :OFFSET]
+    groups = keras.Input((width_of_groups(design),), dtype="int32", name="groups")
+    columns = keras.Input((len(multipliers) + 3,), name="numbers")
+    all_numbers = columns[:, :OFFSET]
     images = {factor.name: factor.shape for factor in design.numeric if factor.shape}
     places: dict[str, list[int]] = {}
     for place, numbers in enumerate(multipliers):
@@ -74,20 +60,20 @@ def inputs_of(design: Design, outputs: int) -> tuple[Columns, NamedInputs]:
     names = {":".join(grouping): place for place, grouping in enumerate(design.groupings)}
     inputs = NamedInputs(
         numbers={name: _taken(all_numbers, of_name) for name, of_name in places.items() if name not in images},
-        levels={name: LevelOf(place, name=f"level_{place}")(columns.groups) for name, place in names.items()},
+        levels={name: LevelOf(place, name=f"level_{place}")(groups) for name, place in names.items()},
         sizes={":".join(grouping): design.levels_of(grouping) for grouping in design.groupings},
         images={
             name: keras.layers.Reshape((*shape, 1), name=f"image_{number}")(_taken(all_numbers, places[name]))
             for number, (name, shape) in enumerate(images.items())
         },
-        offset=columns.numbers[:, OFFSET],
+        offset=columns[:, OFFSET],
         outputs=outputs,
         all_numbers=all_numbers if multipliers else None,
     )
     named = inputs.by_name
     for name in named:
         named[name].name = name
-    return columns, inputs
+    return (groups, columns), inputs
 
 
 def _taken(numbers: Any, places: Sequence[int]) -> Any:

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,7 @@ def train(job: Job, start: Start, waiting: Callable[[], AbstractContextManager[N
         history.record(step, values)
         progress.advance(step, training.steps)
 
-    def look(step: int, network: keras.Model) -> None:
-        tensorboard.show_weights(history.curves, network, step)
-
+    look = partial(tensorboard.show_weights, history.curves)
     chief = ChiefHooks(record, lambda message: command.live(f"{design.model}: {message}"), waiting, look)
     training = start(Assignment(training_units, held_out, settings, folder, chief))
     tensorboard.show_network(history.curves, training.network, settings)

@@ -64,11 +64,10 @@ def network(design: Design, settings: LayersConfig, scale: OutputScale, seed: in
     formula, as `convolutions.convolved` does, and as `own.deep_part` does.
     """
     classes = np.shape(scale.start)
-    columns, inputs = inputs_of(design, math.prod(classes))
+    (groups, numbers), inputs = inputs_of(design, math.prod(classes))
     parts = []
     if settings.wide or not settings.is_deep:
-        numbers = columns.numbers[:, :OFFSET]
-        parts.append(Wide(design, classes, name="wide")((columns.groups, numbers)))
+        parts.append(Wide(design, classes, name="wide")((groups, numbers[:, :OFFSET])))
     if settings.is_deep:
         with computing_in(settings.precision):
             if settings.model:
@@ -82,7 +81,7 @@ def network(design: Design, settings: LayersConfig, scale: OutputScale, seed: in
     eta = keras.layers.Rescaling(scale.unit, scale.start, name="scale")(learnt) + (
         inputs.offset[:, None] if classes else inputs.offset
     )
-    made = keras.Model(columns.all, eta, name=design.model)
+    made = keras.Model([groups, numbers], eta, name=design.model)
     for each in embeddings_of(made):
         read_by_rows(each)
     for each in batch_normalisations(made):

@@ -10,7 +10,6 @@ from tfglm.distribute.servers import Servers
 from tfglm.distribute.tasks import Document, Task
 from tfglm.networks.optimizers import optimizer
 from tfglm.networks.pipeline import Batch
-from tfglm.networks.rows import width_of_groups
 from tfglm.networks.shared_weights import Pulled, SharedWeights
 from tfglm.networks.sources import Sources
 from tfglm.networks.training import Assignment, Trained, Training
@@ -21,7 +20,7 @@ class TrainingOnServers(Training):
 
     def __init__(self, assigned: Assignment, servers: Servers, sources: Sources) -> None:
         self._servers, self._sources = servers, sources
-        self._widths = width_of_groups(assigned.units.design), assigned.units.multipliers + 3
+        self._widths = assigned.units.widths
         with servers.readable():
             super().__init__(assigned, servers.strategy)
 

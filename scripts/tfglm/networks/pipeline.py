@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfglm.config import TrainingConfig
 from tfglm.networks.cutting import cut, rows_at_once
-from tfglm.networks.rows import WEIGHT, NetworkRows, Units, width_of_groups
+from tfglm.networks.rows import WEIGHT, NetworkRows, Units
 
 READERS = 2
 """Units that are read at the same time."""
@@ -37,7 +37,7 @@ class Batches:
     """
 
     def __init__(self, units: Units, settings: TrainingConfig, own: range | None = None, empty: int = 0) -> None:
-        self._settings, self._units, self._empty = settings, units, empty
+        self._settings, self._units, self._empty, self._widths = settings, units, empty, units.widths
         self._own = range(len(units)) if own is None else own
         self._size = settings.batch_size // settings.readers
         read = self._numbers.map(self._unit, READERS)
@@ -95,8 +95,3 @@ class Batches:
     def _places(self) -> tf.Tensor:
         """Those of the rows of a batch: a process that reads only its part of it has the number of its first unit."""
         return self._own.start * self._size + tf.range(self._size)
-
-    @property
-    def _widths(self) -> tuple[int, int]:
-        """The widths of `NetworkRows.groups` and `NetworkRows.numbers`."""
-        return width_of_groups(self._units.design), self._units.multipliers + 3

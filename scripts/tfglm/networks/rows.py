@@ -31,9 +31,9 @@ class NetworkRows(NamedTuple):
         """Those that take part."""
         used = np.flatnonzero(self.numbers[:, WEIGHT] > 0)
         # Faster than to index by whether a row takes part, which took half the time of reading.
-        return (
-            self if len(used) == len(self.groups) else NetworkRows(*(np.take(values, used, axis=0) for values in self))
-        )
+        if len(used) == len(self.groups):
+            return self
+        return NetworkRows(*(np.take(values, used, axis=0) for values in self))
 
 
 def width_of_groups(design: Design) -> int:
@@ -63,8 +63,8 @@ class Units:
     def __init__(self, workload: Workload, regression: tuple[Workload, Fitted] | None = None) -> None:
         self._offsets = _Offsets(*regression) if regression else None
         self.design = design = workload.design
-        self.multipliers = len(looked_up_parts(design)[0])
-        """The number of numbers of a row."""
+        self.widths = width_of_groups(design), len(looked_up_parts(design)[0]) + 3
+        """The columns of `NetworkRows.groups` and of `NetworkRows.numbers`."""
         self._zeros = design.by_term(np.zeros(design.size))
         self.shards: list[tuple[IngestedFile, Shard, range]] = []
         """Yield each shard with the numbers of its units, in the order of its rows."""
@@ -95,12 +95,12 @@ class Units:
             offset, flag = offset + (eta - design.likelihood.origin), np.where(flag < 0, flag, of_regression)
         kept = flag >= 0
         weight = np.where(kept, rows.weight, 0.0)
-        numbers = np.empty((len(flag), self.multipliers + 3), np.float32)
+        numbers = np.empty((len(flag), self.widths[1]), np.float32)
         numbers[:, :OFFSET] = evaluated.numbers.T
         numbers[:, OFFSET], numbers[:, RESPONSE], numbers[:, WEIGHT] = offset, rows.y, weight
         if not kept.all():
             numbers[~kept] = 0.0
-        groups = np.zeros((len(flag), width_of_groups(design)), np.int32)
+        groups = np.zeros((len(flag), self.widths[0]), np.int32)
         groups[:, : len(design.groupings)] = rows.groups[: len(design.groupings)].T
         return Unit(NetworkRows(groups, numbers), flag, rows.outside, np.broadcast_to(rows.repeats, flag.shape))
 

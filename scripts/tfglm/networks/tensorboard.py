@@ -70,11 +70,10 @@ def flat(section: Mapping[str, Any], before: str = "") -> Sequence[tuple[str, An
     return pairs
 
 
-def show_weights(curves: Curves, network: keras.Model, step: int) -> None:
+def show_weights(curves: Curves, step: int, network: keras.Model) -> None:
     """Write a histogram of each weight."""
-    metadata = SummaryMetadata(
-        plugin_data=SummaryMetadata.PluginData(plugin_name="histograms"), data_class=DATA_CLASS_TENSOR
-    )
+    plugin = SummaryMetadata.PluginData(plugin_name="histograms")
+    metadata = SummaryMetadata(plugin_data=plugin, data_class=DATA_CLASS_TENSOR)
     for weight in network.trainable_variables:
         tensor = tf.make_tensor_proto(histogram(np.asarray(weight)), tf.float64)
         summary = Summary(value=[Summary.Value(tag=weight.path, metadata=metadata, tensor=tensor)])
