@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfglm.config.base import Section
+    from tfglm.config.base import Section, add_settings
     from tfglm.config.cluster import strategy_for
     from tfglm.config.code import check_functions, located_code
     from tfglm.config.collapse import CollapseConfig, collapse_of
@@ -42,12 +42,11 @@ if TYPE_CHECKING:
     from tfglm.config.networks import LayersConfig, NetworkConfig, TrainingConfig
     from tfglm.config.optimizers import OptimizerConfig
     from tfglm.config.root import Config, folder_of_results, load, sections_of, settings_to_score
-    from tfglm.config.settings import add_settings
     from tfglm.config.solvers import OnlineConfig, SolverConfig
     from tfglm.config.tables import TablesConfig
 
 FILES = {
-    "base": ("Section",),
+    "base": ("Section", "add_settings"),
     "cluster": ("strategy_for",),
     "code": ("check_functions", "located_code"),
     "collapse": ("CollapseConfig", "collapse_of"),
@@ -72,7 +71,6 @@ FILES = {
     "networks": ("LayersConfig", "NetworkConfig", "TrainingConfig"),
     "optimizers": ("OptimizerConfig",),
     "root": ("Config", "folder_of_results", "load", "sections_of", "settings_to_score"),
-    "settings": ("add_settings",),
     "solvers": ("OnlineConfig", "SolverConfig"),
     "tables": ("TablesConfig",),
 }

@@ -1,5 +1,6 @@
 """Types, and bounds of what a config may ask for, far above any use seen and far below what a machine would choke on."""
 
+import argparse
 import ast
 import functools
 import inspect
@@ -139,6 +140,16 @@ def _descriptions(module: str) -> dict[str, dict[str, str]]:
                 case ast.AnnAssign(ast.Name(key)), ast.Expr(ast.Constant(str(text))):
                     found.setdefault(section.name, {})[key] = " ".join(text.split())
     return found
+
+
+def add_settings(parser: argparse.ArgumentParser, section: type[Section], option: str = "--settings") -> None:
+    """Add the option with the keys of a `section` that a rule uses: as JSON, which the class of the section validates again."""
+    parser.add_argument(
+        option,
+        type=section.model_validate_json,
+        required=True,
+        help=f"of {', '.join(section.model_fields)}, those that are not at their default, as JSON",
+    )
 
 
 def as_list(value: Any) -> Any:

@@ -3,13 +3,14 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tfglm.config import compatibility, families
 from tfglm.config.base import (
     FROM_TEXT,
     MOST_COLUMNS,
     MOST_EXPRESSIONS,
+    Count,
     Level,
     Name,
     Names,
@@ -18,20 +19,11 @@ from tfglm.config.base import (
     Sweep,
     Text,
 )
-from tfglm.config.comparisons import ComparisonsConfig
+from tfglm.config.comparisons import ComparisonsConfig, LikelihoodConfig
 from tfglm.config.families import FamilyName, LinkConfig
-from tfglm.config.likelihoods import LikelihoodConfig
-from tfglm.config.penalties import PathConfig
 from tfglm.config.responses import computed_response
 from tfglm.config.solvers import SolverConfig
-from tfglm.config.std_errors import (
-    DESCRIPTION,
-    EXAMPLES,
-    PATTERN,
-    StdErrors,
-    check_columns,
-    parsed,
-)
+from tfglm.config.std_errors import StdErrors, WrittenErrors, parsed
 
 
 class RowsConfig(Section):
@@ -81,12 +73,52 @@ class RowsConfig(Section):
         return self
 
 
+class PathConfig(Section):
+    """A fit for each of these penalties: `l1 = l1_ratio * penalty`, `l2 = (1 - l1_ratio) * penalty`."""
+
+    penalties: list[Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT]] | None = Field(
+        default=None, min_length=1, max_length=1000
+    )
+    """The penalties, in any order. Default: `number` of them, evenly spaced on the logarithmic scale, from the smallest
+    that leaves only the intercept down to `smallest` times that."""
+    number: Count = Field(default=50, le=1000)
+    """How many penalties, if they are not listed."""
+    smallest: Number = Field(default=1e-3, ge=1e-9, lt=1)
+    """The last penalty divided by the first."""
+    l1_ratio: Number = Field(default=1.0, ge=0, le=1)
+    """The share of the lasso: 1 is the lasso, 0 the ridge, in between the elastic net."""
+    select: Literal["held_out", "aic", "cross_validation"] = "held_out"
+    """Which fit of the path is reported: the fit with the least deviance on the `evaluate` rows, with the least AIC, or
+    with the least deviance in a `cross_validation` of the training rows."""
+    folds: Count = Field(default=10, ge=2, le=100)
+    """Number of folds of a cross-validation: the parts into which the training rows are divided."""
+    by: Name | None = None
+    """A column for cross-validation, such as `date`: rows with the same value, which may be alike, stay in the same
+    fold. Default: each row is assigned independently."""
+    rule: Literal["min", "one_se"] = "min"
+    """For cross-validation: the penalty with the least deviance, or the strongest penalty within one standard error of
+    it."""
+
+    @model_validator(mode="after")
+    def _keys_of_cross_validation(self) -> "PathConfig":
+        given = {"folds": self.folds != 10, "by": self.by is not None, "rule": self.rule != "min"}
+        key = next((key for key, is_given in given.items() if is_given), None)
+        if key and self.select != "cross_validation":
+            raise ValueError(f"{key}: is of a cross-validation; add `select: cross_validation`, or remove the key")
+        return self
+
+
 class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     """The settings that a fit depends on with any solver."""
 
-    std_errors: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(
-        default="classical", examples=EXAMPLES, description=DESCRIPTION
-    )
+    std_errors: WrittenErrors = "classical"
+    """The standard errors of the coefficients. `classical`; `quasi`: classical errors times the root of the Pearson
+    dispersion; `robust`: valid with a misspecified variance (`HC1`; or `HC0`, `HC2`, `HC3` by name).
+    `cluster(column)`: rows with the same value of the column may be alike, such as flights of one day (CR2);
+    `cluster(date + tailnum)`: rows with the same value of either column may be. `driscoll_kraay(date)`: rows of one
+    date and of dates close by may be alike; `newey_west(date)`: the same for a series with one row per date. Both take
+    `lags=5` for dates up to five apart. `unconditional`: classical errors of a model with smooth terms, plus what
+    estimating their smoothing parameters adds. The table shows the classical errors too."""
     l1: Number = Field(default=0.0, ge=0, le=1e9)
     """Lasso penalty: adds `l1 * sum(|b|)` to the mean loss of a row, on standardised numbers and all levels. Sets
     coefficients to zero; together with `l2` the elastic net."""
@@ -113,11 +145,6 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     absorb: Names = []
     """Columns whose levels each have a coefficient that is not reported, such as `[tailnum, flight]`. These
     coefficients are fitted exactly, and left out of all tables. There may be millions of levels."""
-
-    @field_validator("std_errors", mode="before")
-    @classmethod
-    def _columns_of_clusters(cls, value: Any) -> Any:
-        return check_columns(value)
 
     @property
     def roles(self) -> dict[str, list[str]]:

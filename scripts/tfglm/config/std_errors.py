@@ -1,7 +1,9 @@
 """The key `std_errors` of a model: which covariance its standard errors come from."""
 
 import re
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, Field, StringConstraints
 
 ROBUST = ("robust", "HC0", "HC1", "HC2", "HC3")
 """Robust to a wrong variance of rows that are independent; `robust` is HC1."""
@@ -26,16 +28,6 @@ PATTERN = (
     r"^(classical|quasi|robust|unconditional|HC[0-3]"
     rf"|cluster\(\s*{_NAME}(\s*\+\s*{_NAME})*\s*\)"
     rf"|(newey_west|driscoll_kraay)\(\s*{_NAME}\s*(,\s*lags\s*=\s*\d{{1,6}}\s*)?\))$"
-)
-
-DESCRIPTION = (
-    "The standard errors of the coefficients. `classical`; `quasi`: classical errors times the root of the Pearson "
-    "dispersion; `robust`: valid with a misspecified variance (`HC1`; or `HC0`, `HC2`, `HC3` by name). "
-    "`cluster(column)`: rows with the same value of the column may be alike, such as flights of one day (CR2); "
-    "`cluster(date + tailnum)`: rows with the same value of either column may be. `driscoll_kraay(date)`: rows of "
-    "one date and of dates close by may be alike; `newey_west(date)`: the same for a series with one row per date. "
-    "Both take `lags=5` for dates up to five apart. `unconditional`: classical errors of a model with smooth terms, plus what "
-    "estimating their smoothing parameters adds. The table shows the classical errors too."
 )
 
 EXAMPLES = [
@@ -74,3 +66,9 @@ def check_columns(value: Any) -> Any:
     if len(columns) > MOST_COLUMNS:
         raise ValueError(f"`{value}` has {len(columns)} columns; errors can be clustered by at most {MOST_COLUMNS}")
     return value
+
+
+WrittenErrors = Annotated[
+    str, StringConstraints(pattern=PATTERN), Field(examples=EXAMPLES), BeforeValidator(check_columns)
+]
+"""A value of the key."""
