@@ -372,21 +372,9 @@ GIVEN = {"formula": "late ~ x + z", "family": "binomial", "absorb": ["tail", "ro
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"l2": 0.1}, "absorb: a penalised fit"),
-        ({"solver": "adagrad"}, "absorb: solver `adagrad` absorbs nothing"),
         ({"formula": "late ~ x + C(tail)"}, "absorb: `tail` is in the formula too"),
         ({"formula": "late ~ x + tail:z"}, "absorb: `tail` is in the formula too"),
         ({"absorb": ["late"]}, "absorb: `late` is the response"),
-        ({"marginal_effects": True}, "marginal_effects: there are none where factors are absorbed"),
-        ({"leverage": True}, "absorb: there are no leverages"),
-        ({"std_errors": "HC3"}, "absorb: there are no standard errors `HC3`"),
-        (
-            {"family": "gaussian", "link": "log"},
-            "absorb: with link log the likelihood of this family may have several maxima",
-        ),
-        ({"family": "multinomial"}, "absorb: a regression of classes absorbs no factors"),
-        ({"std_errors": "driscoll_kraay(day)"}, "absorb: there are no standard errors `driscoll_kraay"),
-        ({"export": True}, "absorb: a model with absorbed factors cannot be exported"),
     ],
 )
 def test_what_absorbed_factors_cannot_do_is_refused(settings, message):

@@ -278,15 +278,9 @@ def test_levels_that_are_in_the_model_under_two_names_are_not_compared(tmp_path,
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"l2": 0.1, "pairwise": ["g"]}, "pairwise: a penalised fit"),
-        ({"l1": 0.1, "hypotheses": {"x": [{"y": 1.0}]}}, "hypotheses: a penalised fit"),
         ({"hypotheses": {"x": []}}, "at least 1"),
         ({"hypotheses": {"x": [{"=": 1.0}]}}, "no coefficient with a weight"),
-        ({"solver": ["sgd"], "pairwise": ["g"]}, r"use `solver: \[sgd, newton\]`"),
         ({"adjust": "bonferroni"}, "holm"),
-        ({"tests": "likelihood_ratio", "std_errors": "HC3"}, "which `HC3` does not"),
-        ({"tests": "likelihood_ratio", "l2": 0.1}, "tests: a penalised fit"),
-        ({"tests": "likelihood_ratio", "solver": ["sgd"]}, "tests: solver `sgd` ends before the maximum"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(keys, message):

@@ -7,7 +7,7 @@ import scipy.optimize
 from sklearn import metrics as sklearn_metrics
 
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
-from tfglm.config import DesignConfig, ModelConfig, NetworkConfig, SolverConfig
+from tfglm.config import DesignConfig, NetworkConfig, SolverConfig
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import coefficients, metrics, predict
@@ -338,37 +338,10 @@ def test_what_cannot_be_fitted_is_refused_by_name(frame, files, tmp_path):
             {"family": "gamma", "link": "probit"},
             "family gamma has no link `probit`; use `log` or `inverse`",
         ),
-        (
-            DesignConfig,
-            {"family": "gamma", "std_errors": "quasi"},
-            "with family gamma `classical` estimates the dispersion",
-        ),
-        (
-            ModelConfig,
-            {"family": "gamma", "link": "inverse", "solver": "adam"},
-            "can leave the range of link `inverse`",
-        ),
         (DesignConfig, {"family": "gamma", "theta": 2}, "theta: only family negative_binomial has it, not gamma"),
         (DesignConfig, {"family": "negative_binomial", "theta": 0}, "theta"),
         (DesignConfig, {"family": "tweedie", "power": 2.5}, "power"),
         (DesignConfig, {"family": "tweedie", "theta": 2}, "theta: only family negative_binomial has it, not tweedie"),
-        (
-            DesignConfig,
-            {"family": "tweedie", "l1": 1},
-            "power: it is estimated by maximum likelihood, which no penalised",
-        ),
-        (DesignConfig, {"family": "tweedie", "std_errors": "quasi"}, "with family tweedie `classical` estimates"),
-        (DesignConfig, {"family": "tweedie", "power": 1.5, "path": {"select": "aic"}}, "path.select: family tweedie"),
-        (
-            DesignConfig,
-            {"family": "negative_binomial", "l2": 1},
-            "theta: it is estimated by maximum likelihood, which no",
-        ),
-        (
-            ModelConfig,
-            {"family": "negative_binomial", "solver": "sgd"},
-            "theta: only `newton` estimates it; give a number",
-        ),
         (DesignConfig, {"family": "gamma", "trials": "n"}, "only family binomial has trials"),
         (NetworkConfig, {"family": "gamma"}, "networks have gaussian, binomial, poisson, multinomial, and no gamma"),
     ],

@@ -9,11 +9,9 @@ import pandas as pd
 import pytest
 import scipy.optimize
 import scipy.stats
-from pydantic import ValidationError
 
 from oracles import flagged, model_matrix
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
-from tfglm.config import ModelConfig
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import joint, predict
@@ -195,19 +193,3 @@ def test_the_largest_factor_is_eliminated_and_aliased_columns_are_dropped(tmp_pa
     score = x.T @ (y - mean + weight * np.einsum("ij,jk,ik->i", x, inverse, x) * (0.5 - mean))
     assert np.abs(score).max() < 1e-6
     np.testing.assert_allclose(table.loc[list(matrix.columns), "std_error"], np.sqrt(np.diag(inverse)), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"family": "gaussian"}, "firth: only families binomial and poisson"),
-        ({"link": "probit"}, "firth: only link `logit` has this penalty, not `probit`"),
-        ({"l2": 0.1}, "firth: it is a penalty of its own"),
-        ({"path": {}}, "firth: it is a penalty of its own"),
-        ({"std_errors": "cluster(day)"}, "std_errors: the errors of Firth's"),
-        ({"solver": "adagrad"}, "firth: only `newton` has this penalty"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(keys, message):
-    with pytest.raises(ValidationError, match=message):
-        ModelConfig.model_validate({"formula": "late ~ hour", "family": "binomial", "firth": True, **keys})

@@ -210,18 +210,7 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(frame, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"firth": True}, "firth: only families binomial and poisson have this penalty"),
-        ({"offset": "x"}, "offset: family multinomial has none"),
-        ({"absorb": ["dest"]}, "absorb: "),
-        ({"std_errors": "HC3"}, "std_errors: family multinomial has no `HC3`, as a row has a variance for each class"),
-        ({"solver": "adam"}, "solver: `adam` learns one linear predictor"),
-        ({"export": True}, "export: a regression of classes has none"),
-        ({"leverage": True}, "leverage: a regression of classes has none"),
-        ({"profile": {"x": {"x": 1}}}, "profile: a multinomial regression has none"),
-        ({"tests": "likelihood_ratio"}, "tests: a multinomial regression has Wald tests alone"),
-        ({"adjusted_means": "balanced"}, "adjusted_means: a regression of classes averages over the `observed` rows"),
         ({"trials": "w"}, "trials: only family binomial"),
-        ({"family": "binomial", "reference_class": "late"}, "reference_class: family binomial has no classes"),
     ],
 )
 def test_what_does_not_go_together_is_refused(keys, message):

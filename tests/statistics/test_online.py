@@ -361,13 +361,9 @@ def test_a_batch_larger_than_the_data_is_refused(file):
         ({"solver": "ftrl", "online": {"last_step": 0}}, "greater than or equal to 1"),
         ({"solver": "ftrl", "online": {"learning_rate": 0}}, "greater than 0"),
         ({"solver": ["newton", "sgd"]}, "expected one solver, or an online one and `newton`"),
-        ({"solver": "sgd", "l1": 0.1}, "`sgd` sets no coefficient to zero"),
         ({"solver": "ftrl", "online": {"decay": 1.0}}, "shortens its steps itself"),
-        ({"solver": "sgd", "path": {}}, "only `newton` follows a path"),
         ({"l1": -0.1}, "greater than or equal to 0"),
         ({"path": {"penalties": [0.1, -1.0]}}, "greater than 0"),
-        ({"path": {}, "l2": 0.1}, "takes the place of `l1` and `l2`"),
-        ({"l1": 0.1, "std_errors": "robust"}, "a penalised fit"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):

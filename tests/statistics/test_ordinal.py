@@ -508,19 +508,9 @@ def test_losses_keep_their_digits_at_the_ends_and_between_near_thresholds(link):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"firth": True}, "firth: only families binomial and poisson have this penalty"),
-        ({"absorb": ["dest"]}, "absorb: a regression of classes absorbs no factors"),
-        ({"std_errors": "HC3"}, "std_errors: family ordinal has no `HC3`, as a row has a variance for each class"),
-        ({"solver": "adam"}, "solver: `adam` learns one linear predictor without thresholds"),
-        ({"l2": 0.1, "std_errors": "HC1"}, "std_errors: a penalised fit"),
-        ({"formula": "y ~ s(x)"}, r"formula: family ordinal has no smooth terms"),
-        ({"export": True}, "export: a regression of classes has none"),
         ({"diagnostics": True}, "diagnostics: a regression of classes has no residuals"),
-        ({"threshold": 0.4}, "threshold: a model of several classes predicts the class with the largest"),
-        ({"reference_class": "a"}, "reference_class: family ordinal has no classes to compare"),
         ({"link": "log"}, "link: family ordinal has no link `log`; use `logit` or `probit` or `cloglog`"),
         ({"class_order": ["a", "b", "a"]}, "class_order: it has a class twice"),
-        ({"family": "multinomial", "class_order": ["a", "b"]}, "class_order: only family ordinal has an order"),
     ],
 )
 def test_what_does_not_go_together_is_refused(keys, message):

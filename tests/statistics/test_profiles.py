@@ -10,7 +10,6 @@ import scipy.stats
 import statsmodels.api as sm
 
 from pools import design_of, fit_files, fit_frame, ingest_frame
-from tfglm.config import ModelConfig
 from tfglm.data.dictionary import merge
 from tfglm.design.references import check_profile
 from tfglm.errors import UserError
@@ -89,15 +88,6 @@ def test_what_has_no_profile_is_refused_by_name(tmp_path):
     design = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], profile={"x": {"houre": 1.0}})
     with pytest.raises(UserError, match=r"models.m.profile.x: no coefficient `houre`; did you mean `hour`"):
         check_profile(design)
-    model = {"formula": "y ~ x", "family": "binomial", "profile": {"x": {"x": 1.0}}}
-    for keys, message in (
-        ({"l2": 0.1}, "profile: a penalised fit"),
-        ({"std_errors": "cluster(g)"}, "which `cluster\\(g\\)` does not"),
-        ({"absorb": ["g"]}, "profile: where factors are absorbed"),
-        ({"solver": ["adam"]}, "profile: solver `adam` ends before the maximum"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ModelConfig.model_validate(model | keys)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from formulaic import model_matrix
 from pydantic import ValidationError
 
 from pools import fit_files, ingest_frame
-from tfglm.config import ModelConfig, NetworkConfig
+from tfglm.config import NetworkConfig
 from tfglm.results.residuals import residuals
 from tfglm.solvers.descent import FRESH
 
@@ -118,23 +118,6 @@ def test_a_row_that_takes_no_part_has_no_residual_and_says_why(frame, tmp_path):
     table = table_of(design, fitted, file)
     assert table.loc[7, "leverage"] == pytest.approx(1) and np.isnan(table.loc[7, "standardised_pearson_residual"])
     assert table.drop([3, 7])["standardised_pearson_residual"].notna().all()
-
-
-REFUSED = {
-    "lasso": ({"l1": 0.1}, "leverage: the fitted values of a lasso are no smooth function of the responses"),
-    "path": ({"path": {}}, "leverage: the fitted values of a lasso"),
-    "online": (
-        {"solver": "ftrl"},
-        r"leverage: solver `ftrl` ends without an information matrix.*use `solver: \[ftrl, newton\]`",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_fit_without_leverages_is_refused_with_the_config(case):
-    keys, message = REFUSED[case]
-    with pytest.raises(ValidationError, match=message):
-        ModelConfig(formula="y ~ x", family="binomial", leverage=True, **keys)
 
 
 def test_a_network_has_no_leverages():

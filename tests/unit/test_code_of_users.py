@@ -67,11 +67,8 @@ def test_whatever_may_define_the_function_is_left_to_the_run(content, tmp_path, 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"hidden": [8]}, "hidden: with `model` the function makes the layers; write the key under `settings`"),
-        ({"dropout": 0.1}, "dropout: with `model` the function makes the layers"),
         ({"model": "mine.py"}, "model"),
         ({"model": "mine:build"}, "model"),
-        ({"model": None, "settings": {"units": 3}}, "settings: they are for a `model` of your own"),
         ({"settings": {"units": float("nan")}}, "(?s)settings.*only texts, finite numbers"),
     ],
 )

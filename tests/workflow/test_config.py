@@ -170,7 +170,6 @@ def test_a_search_draws_combinations_at_random_and_a_longer_one_keeps_them():
         ({"search": None}, r"networks.n: sweep.batch_size: a range has no list of values; add `search"),
         ({"sweep": {"dropout": {"low": 0.5, "high": 0.1}}}, r"low: 0.5 is not below high: 0.1"),
         ({"sweep": {"l2": {"low": 0, "high": 0.1, "scale": "log"}}}, r"low: 0 has no logarithm"),
-        ({"sweep": {}}, "networks.n: search: there is no `sweep` to search in"),
         (
             {"sweep": {"dropout": {"low": 0.5, "high": 7.0}}},
             r"networks.n.sweep.dropout: expected a number >= 0 and < 1",
@@ -197,11 +196,6 @@ def test_mistakes_in_a_search_are_refused_with_their_place(keys, message):
         ({"halving": {"min_epochs": 5}}, "networks.n: halving.min_epochs: 5 is not below epochs: 5, so no network"),
         ({"halving": {"factor": 1}}, "networks.n.halving.factor: expected an integer >= 2, received 1"),
         ({"halving": {"eta": 3}}, "networks.n.halving.eta: unknown key; the keys here are min_epochs, factor"),
-        (
-            {"strategy": "parameter_server"},
-            "networks.n: halving: several processes would start for each part of a training; use",
-        ),
-        ({"last_step": 9}, "networks.n: halving: it compares networks after whole epochs, and `last_step` may end one"),
     ],
 )
 def test_a_sweep_whose_networks_cannot_be_compared_is_refused(keys, message):
@@ -397,37 +391,6 @@ def test_a_strategy_that_no_regression_has_is_refused_with_the_reason(strategy, 
     refused = message(load, changed("cluster.strategy", strategy), "config/config.yaml")
     assert refused.startswith(f"config/config.yaml: cluster.strategy: no `{strategy}`: ")
     assert reason in refused and instead in refused
-
-
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        (
-            {"absorb": ["tailnum"], "adjusted_means": "balanced"},
-            "adjusted_means: there are none where factors are absorbed",
-        ),
-        (
-            {"absorb": ["tailnum"], "marginal_effects": True},
-            "marginal_effects: there are none where factors are absorbed",
-        ),
-        (
-            {"family": "multinomial", "adjusted_means": "balanced"},
-            "adjusted_means: a regression of classes averages over the `observed` rows only",
-        ),
-        (
-            {"family": "multinomial", "threshold": 0.4},
-            "threshold: a model of several classes predicts the class with the largest",
-        ),
-        ({"family": "multinomial", "link": "logit"}, "link: family multinomial has none to choose; remove the key"),
-        (
-            {"marginal_effects": False, "adjusted_means": "balanced"},
-            "adjusted_means: `marginal_effects: false` writes none",
-        ),
-    ],
-)
-def test_a_key_that_would_do_nothing_is_refused(keys, expected):
-    raw = changed("models.late_arrival", MINIMAL["models"]["late_arrival"] | keys)
-    assert f"models.late_arrival: {expected}" in message(load, raw, "c.yaml")
 
 
 def test_models_of_other_weights_are_not_compared():

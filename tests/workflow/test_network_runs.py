@@ -306,11 +306,6 @@ def test_a_dry_run_refuses_a_strategy_as_the_run_does(folder, keys, reason):
             "networks.one.strategy: expected `one_device`, `mirrored`, `central_storage`, `tpu`, `multi_worker_mirrored` or",
         ),
         (
-            {"strategy": "horovod"},
-            "networks.one.strategy: no `horovod`: its last release, 0.28.1, builds with no TensorFlow",
-        ),
-        ({"gpus": 2}, "networks.one: gpus: strategy `one_device` has one, not 2; use `mirrored`"),
-        (
             {"strategy": "multi_worker_mirrored", "workers": 51, "gpus": 2},
             "networks.one: batch_size: 100 rows are too few for 102 devices",
         ),
