@@ -11,28 +11,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 
 SLOWEST = (
-    "test_slurm",
-    "test_default_run",
-    "test_network_runs",
-    "test_digits_drill",
-    "test_server_drills",
-    "test_peer_drills",
-    "test_slurm_networks",
-    "test_slurm_drills",
-    "test_identity_drill",
-    "test_role_drills",
-    "test_reruns",
-    "test_asa",
-    "test_other_runs",
-    "test_chief_drills",
-    "test_default_numbers",
-    "test_strategies",
-    "test_refusals",
-    "test_networks",
-    "test_coverage",
-    "test_executor",
-    "test_clustered",
-    "test_online",
+    *("test_slurm", "test_default_run", "test_network_runs", "test_digits_drill", "test_server_drills"),
+    *("test_peer_drills", "test_slurm_networks", "test_slurm_drills", "test_identity_drill", "test_role_drills"),
+    *("test_reruns", "test_asa", "test_other_runs", "test_chief_drills", "test_default_numbers", "test_strategies"),
+    *("test_refusals", "test_networks", "test_coverage", "test_executor", "test_clustered", "test_online"),
 )
 """These files first, so that no process is left alone with one of them while the others are done."""
 
