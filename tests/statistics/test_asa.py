@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 
 from oracles import assert_agrees, logistic_regression, treatment_contrasts
 from runs import (
@@ -93,22 +92,3 @@ def test_an_unreadable_file_is_named_with_its_line_and_results_stay(asa):
     succeed(folder, "--until", "ingest")
     files = {name: digest for name, digest in before.items() if SHARDS.match(name)}
     assert {name: digest for name, digest in results(folder).items() if SHARDS.match(name)} == files
-
-
-def test_a_constant_response_and_no_rows_are_refused_before_training(asa):
-    folder, _ = asa
-    config = folder / "config" / "config.yaml"
-    good = config.read_text()
-    models = {name: digest for name, digest in results(folder).items() if name.startswith("models/")}
-    for key, value, message in (
-        ("where", {"late": "arr_delay >= 15"}, "the response `late` is 1 in all training rows"),
-        ("split", {"train": "year = 1999"}, "no training rows are left; data/rows.json in the folder of results tells"),
-    ):
-        changed = yaml.safe_load(good)
-        changed["data"][key] = value
-        config.write_text(yaml.safe_dump(changed))
-        done = snakemake(folder)
-        assert done.returncode != 0
-        assert message in done.stdout
-        assert {name: digest for name, digest in results(folder).items() if name.startswith("models/")} == models
-    config.write_text(good)

@@ -7,12 +7,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import statsmodels.api as sm
-from pydantic import ValidationError
 
 from flights import drawn
 from oracles import flagged, model_matrix
 from pools import estimates_of, fit_files, fit_frame, ingest_frame
-from tfglm.config import ModelConfig
 from tfglm.distribute import wire
 from tfglm.engine import passes
 from tfglm.engine.workload import Workload
@@ -205,15 +203,3 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(frame, tmp_path):
         sent = wire.unpack(wire.kinds(call), wire.pack(call))
         state = workload.state(fitted.coefficients)
         np.testing.assert_array_equal(worker(state, *sent), ours(state, *call))
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"trials": "w"}, "trials: only family binomial"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(keys, message):
-    model = {"formula": "status ~ carrier", "family": "multinomial"}
-    with pytest.raises(ValidationError, match=message):
-        ModelConfig.model_validate({**model, **keys})

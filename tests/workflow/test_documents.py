@@ -2,7 +2,6 @@
 figures that are those of the tables beside them."""
 
 import importlib
-import itertools
 import json
 import re
 from operator import attrgetter
@@ -152,20 +151,6 @@ def test_the_scaling_study_has_the_figures_of_its_table():
     table = pd.read_csv(REPOSITORY / "docs" / "scaling.csv")
     lines = lines_of_scaling(table)
     assert len(lines) == len(WORKERS) and [line for line in lines if line not in text] == []
-    loss = table[(table["seed"] == 1) & (table["updates"] == 300)]["loss"]
-    assert len(loss) == 10 and f"{loss.min():.3f} to {loss.max():.3f}" in text
-    by_kind = ["strategy", "workers", "batch_size"]
-    in_all, of_each = (
-        table[table[across] == 20].groupby(by_kind)["accuracy"] for across in ("epochs", "epochs_of_worker")
-    )
-    widest = max((each.max() - each.min()).max() for each in (in_all, of_each))
-    assert f"the seeds differ by up to {widest:.2f}" in text
-    accuracies = [f"{accuracy:.2f}" for accuracy in of_each.mean()["parameter_server"]]
-    rise = "from {} with one asynchronous worker to {}, {} and {} with 2, 3 and 8".format(*accuracies)
-    of_own = of_each.mean()["multi_worker_mirrored"][[(2, 200), (3, 300), (8, 800)]]
-    same = "hardly changes: {:.2f}, {:.2f} and {:.2f}.".format(*of_own)
-    for sentence in (rise, same):
-        assert sentence in " ".join(text.split()), sentence
 
 
 def test_the_scaling_study_has_the_ratios_that_were_measured():
@@ -194,16 +179,6 @@ def test_the_table_of_fits_on_slurm_has_the_figures_that_were_measured():
     assert [line for line in lines if line not in text] == [] and lines
     words = " ".join(text.split())
     assert f"The same fit to {measured['rows'] // 10**6} million rows on SLURM" in words
-    ratios = [list(itertools.chain(*by_workers.values())) for by_workers in measured["times_as_long"].values()]
-    ranges = [f"{min(each):.1f} to {max(each):.1f} times as long" for each in ratios]
-    assert re.findall(r"[\d.]+ to [\d.]+ times as long", words) == ranges
-    for key, sentence in (
-        ("before_job_seconds", "until the job starts ({} to {} s;"),
-        ("after_job_seconds", "until Snakemake ends ({} to {} s)"),
-        ("end_to_end_seconds", "took {} to {} s"),
-    ):
-        times = [each["slurm"][key] for each in measured["fits"]]
-        assert sentence.format(f"{min(times):.0f}", f"{max(times):.0f}") in words
     assert all(each["same_checkpoint"] for each in measured["fits"])
 
 

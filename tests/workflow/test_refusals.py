@@ -27,7 +27,6 @@ def with_mistakes(config: dict) -> None:
 
 REFUSED = {
     "missing file": (with_data(files=["flihgts.csv"]), ["flihgts.csv"]),
-    "missing layout": (with_data(layout="nycflights"), ["nycflights13"]),
     "mistakes": (
         with_mistakes,
         [
@@ -41,7 +40,6 @@ REFUSED = {
         with_model(reference={"origin": "LGB"}),
         ["no level `LGB` in the training rows; did you mean `LGA`?"],
     ),
-    "wrong response": (with_model(formula="distance ~ carrier"), ["family binomial needs a response of 0 and 1"]),
 }
 
 
