@@ -149,6 +149,17 @@ def simulate(
 
 def described(frame: pd.DataFrame, of_coefficients: list[pd.DataFrame], of_terms: list[pd.DataFrame]) -> dict:
     """What the results say of a design, from the tables of all replications."""
+    return {
+        "replications": len(of_terms),
+        "rows": len(frame),
+        "clusters": int(frame["date"].nunique()),
+        **({"destinations": int(frame["dest"].nunique())} if "dest" in frame else {}),
+        **counted(of_coefficients, of_terms),
+    }
+
+
+def counted(of_coefficients: list[pd.DataFrame], of_terms: list[pd.DataFrame]) -> dict:
+    """How many tests keep their level, and the summary of each, from the tables of all replications."""
     names = (of_coefficients[0]["term"] + " " + of_coefficients[0]["level"]).str.strip().tolist()
     tables = {
         "coefficients": (names, of_coefficients, "df"),
@@ -160,16 +171,8 @@ def described(frame: pd.DataFrame, of_coefficients: list[pd.DataFrame], of_terms
     }
     # What is empty in most replications, as the few rows of a level are separated in them, is told apart by chance.
     printed = [test for kind in tests.values() for test in kind.values() if test["printed"] > len(of_terms) / 5]
-    return {
-        "replications": len(of_terms),
-        "rows": len(frame),
-        "clusters": int(frame["date"].nunique()),
-        **({"destinations": int(frame["dest"].nunique())} if "dest" in frame else {}),
-        "tests": len(printed),
-        "within_3_to_8": sum(test["within_3_to_8"] for test in printed),
-        "within_chance": sum(test["within_chance"] for test in printed),
-        **tests,
-    }
+    within = {key: sum(test[key] for test in printed) for key in ("within_3_to_8", "within_chance")}
+    return {"tests": len(printed), **within, **tests}
 
 
 def main(arguments: argparse.Namespace) -> None:

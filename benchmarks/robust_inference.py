@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import scipy.special
-from clustered_inference import FAMILIES, LEVEL, ROOT, SHARED, responses, summary  # which finds tests and scripts
+from clustered_inference import FAMILIES, LEVEL, ROOT, SHARED, counted, responses  # which finds tests and scripts
 
 from replicates import Replicates
 from tfglm.design.terms import INTERCEPT, THRESHOLD
@@ -272,22 +272,8 @@ def simulate(case: Case, replications: int, folder: Path) -> dict:
         of_coefficients.append(table.assign(df=table.get("df", estimates.df_residual)))
         terms = joint_tests(estimates)
         of_terms.append(terms.assign(df_denominator=terms.get("df_denominator", estimates.df_residual)))
-    names = (of_coefficients[0]["term"] + " " + of_coefficients[0]["level"]).str.strip().tolist()
-    tables = {
-        "coefficients": (names, of_coefficients, "df"),
-        "joint_tests": (of_terms[0]["term"].tolist(), of_terms, "df_denominator"),
-    }
-    tests = {
-        kind: summary(names, *(np.stack([table[column] for table in drawn]) for column in ("p_value", df)))
-        for kind, (names, drawn, df) in tables.items()
-    }
-    printed = [test for kind in tests.values() for test in kind.values() if test["printed"] > replications / 5]
-    within = {key: sum(test[key] for test in printed) for key in ("within_3_to_8", "within_chance")}
-    return (
-        {"replications": replications, "rows": len(case.frame), "std_errors": case.std_errors, "tests": len(printed)}
-        | within
-        | tests
-    )
+    start = {"replications": replications, "rows": len(case.frame), "std_errors": case.std_errors}
+    return start | counted(of_coefficients, of_terms)
 
 
 PROFILES = {"profile-binomial": "binomial", "profile-poisson": "poisson"}
