@@ -4,11 +4,9 @@ import bz2
 import contextlib
 import gzip
 import json
-import os
 import resource
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -87,10 +85,6 @@ BROKEN = {
     "binary": (b"\x00\x01\x02\x03\n", "flights.csv: is not a CSV file (its first line holds binary data)"),
     "no text": (b"\x89PNG\r\n\x1a\n\xff\xff", "flights.csv: is not a CSV file"),
     "gzip cut short": (gzip.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),
-    "gzip cut off": (
-        gzip.compress(GOOD.encode() + b"1,AA,5,X,100\n" * 99_999)[:900],
-        "flights.csv: is damaged or cut short",
-    ),
     "gzip with a wrong checksum": (
         gzip.compress(GOOD.encode())[:-8] + bytes(8),
         "(Error -6 Incorrect checksum found, after byte 0)",
@@ -98,14 +92,6 @@ BROKEN = {
     "gzip and something else": (
         gzip.compress(GOOD.encode()) + b"some text",
         f"(something else follows its compressed data, after byte {len(gzip.compress(GOOD.encode()))})",
-    ),
-    "bzip2 cut short": (
-        bz2.compress(GOOD.encode() * 100)[:-9],
-        "flights.csv: is damaged or cut short and cannot be unpacked (its compressed data end, or make no sense, after byte",
-    ),
-    "damaged bzip2": (
-        bz2.compress(GOOD.encode())[:40] + b"x" * 40,
-        "(its compressed data end, or make no sense, after byte 4)",
     ),
     "nothing, as gzip": (gzip.compress(b""), "flights.csv: is empty; a CSV file begins with a line of column names"),
     "nothing, as bzip2": (bz2.compress(b""), "flights.csv: is empty; a CSV file begins with a line of column names"),
@@ -191,57 +177,6 @@ def test_the_one_csv_file_of_an_archive_is_read(tmp_path, what):
     assert bool(told) == (what != "what macOS adds") and all(name in told[0] for name in BESIDE[what][1:] if told)
 
 
-def test_an_archive_with_two_files_is_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "flights.zip", "w") as archive:
-        archive.writestr("flights.csv", GOOD)
-        archive.writestr("other.csv", GOOD)
-    with pytest.raises(
-        UserError, match=r"holds 2 files \(flights.csv, other.csv\); unpack it and name the file to read"
-    ):
-        ingested(tmp_path / "flights.zip", selection())
-
-
-def test_a_column_without_any_value_is_refused(tmp_path):
-    file = ingested(write(tmp_path, HEADER + "1,NA,5,X,1\n2,,6,X,1\n"), selection())
-    with pytest.raises(UserError, match=r"column `carrier`: no kept row of any file has a value"):
-        merge([file])
-
-
-def test_a_column_without_a_value_in_one_of_the_files_is_none(tmp_path):
-    for name, carrier in (("old", ""), ("new", "AA")):
-        (tmp_path / name).mkdir()
-        ingested(write(tmp_path / name, HEADER + f"1,{carrier},5,X,1\n"), selection())
-    files = [IngestedFile.load(tmp_path / name / "out" / "manifest.json") for name in ("old", "new")]
-    assert merge(files).columns["carrier"].levels == ["AA"]
-    assert merge(files).rows["train"] == 1
-
-
-@pytest.mark.processes
-def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
-    frame = pd.DataFrame({"x": np.random.default_rng(1).normal(size=100_000)})
-    frame.to_csv(tmp_path / "flights.csv", index=False)
-    code = (
-        "import resource, signal, sys\n"
-        "from pathlib import Path\n"
-        "from tfglm.config import Layout, SelectionConfig\n"
-        "from tfglm.data.ingest import ingest\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-        "layout = Layout.model_validate({'columns': {'x': 'number'}})\n"
-        "settings = SelectionConfig.model_validate({'split': {'train': 'TRUE'}, 'columns': ['x']})\n"
-        "ingest(Path('flights.csv'), 'flights', {'layout': layout}, settings, Path('out'))\n"
-    )
-    scripts = Path(__file__).parents[2] / "scripts"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(scripts)}, capture_output=True
-    )
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
-    assert done.returncode == 1
-    assert b"MB are free on the disk at /" in done.stderr
-    assert b")\n  free some space, or run snakemake in a folder on a larger disk" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
-
-
 @contextlib.contextmanager
 def files_of_at_most(size: int):
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -276,8 +211,10 @@ def test_files_are_whole_or_refused_wherever_the_disk_is_full(tmp_path):
     whole = written(tmp_path / "whole")
     largest = max(map(len, whole.values()))
     for limit in (1, 100, 1000, 3000, 3999, largest - 1):
-        with files_of_at_most(limit), pytest.raises(UserError, match="free some space"):
+        told = r"MB are free on the disk at /.*\n  free some space, or run snakemake in a folder on a larger disk"
+        with files_of_at_most(limit), pytest.raises(UserError, match=told):
             written(tmp_path / f"of{limit}")
+        assert not (tmp_path / f"of{limit}").exists()
     with files_of_at_most(largest):
         assert written(tmp_path / "enough") == whole
 
@@ -295,17 +232,7 @@ WRONG_SETTINGS = {
     "data.columns: no column `carier`; did you mean `carrier`?": {"columns": ["carier"]},
     "data.where.x: no column `dely` in `dely > 0`; did you mean `delay`?": {"where": {"x": "dely > 0"}},
     "data.split.train: not an SQL expression: `day <<= 4`": {"split": {"train": "day <<= 4"}},
-    "data.where.x: `delay > AVG(delay)` is not a value computed from one row": {"where": {"x": "delay > AVG(delay)"}},
     "data.derive.d: no column `dayy`": {"derive": {"d": "dayy + 1"}},
-    "data.where.x: `day > 1_000` ends before `_000`": {"where": {"x": "day > 1_000"}},
-    "data.split.train: `day <= 24 junk` ends before `junk`": {"split": {"train": "day <= 24 junk"}},
-    "data.where.x: `QUANTILE_CONT(delay, 0.5) > 1` is not a value": {"where": {"x": "QUANTILE_CONT(delay, 0.5) > 1"}},
-    "data.where.x: `CORR(day, delay) > 0` is not a value computed from one row": {
-        "where": {"x": "CORR(day, delay) > 0"}
-    },
-    "data.split.train: `NOW() IS NULL` depends on the time of the run": {"split": {"train": "NOW() IS NULL"}},
-    "data.derive.d: not an SQL expression: `LEAST()`": {"derive": {"d": "LEAST()"}},
-    "data.derive.d: `ARRAY[1]` is not a value computed from one row": {"derive": {"d": "ARRAY[1]"}},
     "data.where.x: `carrier` is neither true nor false": {"where": {"x": "carrier"}},
 }
 
@@ -315,13 +242,6 @@ def test_a_wrong_setting_is_named(tmp_path, message):
     with pytest.raises(UserError) as error:
         ingested(write(tmp_path, GOOD), selection(**WRONG_SETTINGS[message]))
     assert message in str(error.value)
-
-
-def test_a_column_of_text_here_and_numbers_there_is_refused(tmp_path):
-    first = ingest_frame(pd.DataFrame({"x": [1, 2]}), tmp_path, "first")
-    second = ingest_frame(pd.DataFrame({"x": ["a", "b"]}), tmp_path, "second")
-    with pytest.raises(UserError, match=r"column `x` is text in .*second.csv but integer in .*first.csv"):
-        merge([first, second])
 
 
 def test_the_manifest_reads_back_as_it_was_written(tmp_path):

@@ -1,7 +1,6 @@
 """CSV as it comes: the same rows as an independent reader finds, whichever parser reads them, or an error with its place."""
 
 import contextlib
-import gzip
 import multiprocessing
 import re
 import shutil
@@ -20,10 +19,8 @@ from tfglm.config import Layout, SelectionConfig
 from tfglm.data.dictionary import account, merge
 from tfglm.data.ingest import ingest
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
-from tfglm.data.packing import opened
 from tfglm.data.reader import uniform
 from tfglm.data.shards import IngestedFile
-from tfglm.data.unpacking import AT_ONCE
 from tfglm.errors import UserError
 
 
@@ -336,21 +333,6 @@ def test_a_byte_order_mark_in_the_middle_belongs_to_the_value_wherever_blocks_be
     assert sorted(rows_of(file, "train", ["carrier", "day"])) == sorted(rows * 4)
     with pytest.raises(UserError, match="line 3: repeats the header"):
         ingested(tmp_path, "carrier,day\nAA,1\n\ufeffcarrier,day\n", layout, columns=["carrier"], compiled=compiled)
-
-
-@pytest.mark.parametrize("size", [1, 30, AT_ONCE - 3])
-def test_a_gz_file_may_have_several_members_and_zeros_behind(tmp_path, size):
-    random = np.random.default_rng(4)
-    text = (HEADER + "".join(f"{number},A,N{random.integers(10**6)},7\n" for number in range(2000))).encode()
-    first = gzip.compress(text[:300], 0, mtime=0)
-    # Stored without compression, the first member ends shortly before one piece that is read ends.
-    filler = gzip.compress(b"", 0, mtime=0)
-    members = [first, *[filler] * (max(size - len(first), 0) // len(filler)), gzip.compress(text[300:900])]
-    whole = b"".join([*members, gzip.compress(text[900:]), bytes(size)])
-    assert days(ingested(tmp_path, whole)) == list(range(2000))
-    (tmp_path / "again.gz").write_bytes(whole)
-    with opened(tmp_path / "again.gz") as stream:
-        assert stream.read() == gzip.decompress(whole) == text
 
 
 @pytest.mark.slow

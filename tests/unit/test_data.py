@@ -156,11 +156,7 @@ def test_numbers_with_very_many_values_are_stored_as_they_are(tmp_path):
     ]
     stored = pd.DataFrame({name: decoded(file, "train", name) for name in frame})
     assert sorted(stored["single"]) == sorted(frame["single"])
-    column = merge([file]).columns["double"]
-    complete = frame.dropna()["double"]
-    assert column.levels is None
-    assert [column.mean, column.variance] == pytest.approx([complete.mean(), complete.var(ddof=0)], rel=1e-12)
-    assert [column.minimum, column.maximum] == [complete.min(), complete.max()]
+    assert merge([file]).columns["double"].levels is None
 
 
 def test_a_text_with_very_many_values_is_refused(tmp_path):

@@ -321,4 +321,6 @@ def test_the_delays_are_late_in_every_layout_of_flights_and_the_schedule_is_not(
     assert {"arr_delay", "dep_delay", "dep_time", "arr_time", "air_time"} <= set(layout.after_departure)
     settings = SelectionConfig.model_validate({"columns": ["carrier"], "split": {"train": "TRUE"}})
     late = columns_from(layout, settings, layout.after_departure)
-    assert late.isdisjoint({"carrier", "origin", "dest", "distance", "dep_hour", "date", "month", "weekday", "flight"})
+    assert late.isdisjoint(
+        {"carrier", "origin", "dest", "distance", "sched_dep_time", "dep_hour", "month", "weekday", "flight"}
+    )

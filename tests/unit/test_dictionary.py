@@ -210,13 +210,6 @@ def test_a_value_written_like_a_level_that_is_made_is_refused(tmp_path, day):
     assert merge([file]).rows["train"] == 2 + (day == 1)
 
 
-def test_a_dictionary_reads_back(two_years, tmp_path):
-    merged = merge(two_years[0], {"month": "level"}, {"dest": 100})
-    merged.write(tmp_path / "dictionary.json")
-    assert Dictionary.load(tmp_path / "dictionary.json", merged.data, tmp_path) == merged
-    assert merged.required == ["late", "carrier", "dest"]
-
-
 # Files that do not agree ----------------------------------------------------------------------------------------------
 
 

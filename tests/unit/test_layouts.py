@@ -138,23 +138,6 @@ def test_files_of_all_layouts_are_one_table(files):
     assert {column.kind for name, column in dictionary.columns.items() if name not in texts} == {"integer"}
 
 
-@pytest.mark.parametrize("name", OF_FLIGHTS)
-def test_what_is_known_only_after_departure_is_marked(name):
-    marked = set(LAYOUTS[name].after_departure)
-    assert {"dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"} <= marked
-    assert not marked & {
-        "carrier",
-        "origin",
-        "dest",
-        "sched_dep_time",
-        "dep_hour",
-        "distance",
-        "month",
-        "weekday",
-        "date",
-    }
-
-
 def test_a_header_that_fits_none_is_told_the_nearest_and_what_it_lacks():
     header = ASA.replace("UniqueCarrier", "Unique_Carrier").replace("Dest,", "").split(",")
     with pytest.raises(UserError) as error:
