@@ -9,11 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pools import CR1, estimates_of, fit_files, ingest_frame, margins
-from tfglm.results import coefficients
+from pools import CR1, estimates_of, fit_files, ingest_frame, margins, predicted, table_of, to_predict
 from tfglm.results.hypotheses import hypotheses
 from tfglm.results.joint import joint_tests
-from tfglm.results.predict import predictions
 
 PRECISION, OF_ERRORS = 1e-9, 1e-7
 """Of estimates, in standard errors or relative; and of standard errors and what rests on them, where weights depend on the
@@ -140,23 +138,22 @@ def reported(
     """Fit, and make all tables. `seen` are the rows to predict, by default those of the fit; `tested` are coefficients by name,
     of which a hypothesis says that their products with these numbers are 0."""
     file = ingest_frame(frame, folder)
-    new = ingest_frame(frame if seen is None else seen, folder, "new", split={"train": "FALSE", "predict": "TRUE"})
+    new = to_predict(frame if seen is None else seen, folder, "new")
     asked = model.settings | settings
     design, fitted, _ = fit_files([file], model.formula, model.family, limits=None if cr2 else CR1, **asked)
     estimates = estimates_of(design, fitted, dict(reference))
     df_residual, effects, means = fitted.summary["df_residual"], NO_ROWS, NO_ROWS
-    of_rows = predictions(design, fitted, new, {}, [], df_residual, 0.95)
     if not design.absorbed:
         of_columns = margins(design, fitted, [file], dict(reference), df_residual, 0.95)
         effects, means = (each.set_index(["term", "level"]) for each in (of_columns.effects, of_columns.means))
     rows = [{name: weight} for name, weight in (tested or {}).items()]
     return Reported(
-        coefficients.table(estimates, 0.95).set_index(["term", "level"]),
+        table_of(design, fitted, dict(reference)),
         joint_tests(estimates, fitted.summary["likelihood_ratio_tests"]).set_index("term"),
         hypotheses(estimates, {"all": rows}) if rows else pd.DataFrame(),
         effects,
         means,
-        pd.concat([part.to_pandas() for part in of_rows], ignore_index=True),
+        predicted(design, fitted, new),
         fitted.summary,
     )
 

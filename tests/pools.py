@@ -15,7 +15,7 @@ from tfglm.design.build import build_design
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
-from tfglm.results import coefficients, csv_files, joint
+from tfglm.results import coefficients, csv_files, joint, predict
 from tfglm.results.estimates import Estimates, estimated
 from tfglm.results.marginal_tables import Margins, marginal_tables
 from tfglm.results.margins import average_rows
@@ -62,6 +62,17 @@ def ingest_frame(
     layouts, settings = {"frame": layout_of(frame)}, SelectionConfig.model_validate(settings)
     ingest(source, name, layouts, settings, folder / name, limits=limits)
     return IngestedFile.load(folder / name / "manifest.json")
+
+
+def to_predict(frame: pd.DataFrame, folder: Path, name: str = "table") -> IngestedFile:
+    """The frame, ingested as rows to predict."""
+    return ingest_frame(frame, folder, name, split={"train": "FALSE", "predict": "TRUE"})
+
+
+def predicted(design: Design, fitted: Fitted, file: IngestedFile, *more: object) -> pd.DataFrame:
+    """The predictions of the rows to predict of a file, in its order; `more` goes to `predict.predictions`."""
+    tables = predict.predictions(design, fitted, file, {}, [], fitted.summary["df_residual"], 0.95, *more)
+    return pd.concat([table.to_pandas() for table in tables]).sort_values("row", ignore_index=True)
 
 
 def design_of(
@@ -158,6 +169,6 @@ def write_results(fitted: Fitted, design: Design, folder: Path) -> None:
 
 
 def table_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> pd.DataFrame:
-    """The coefficient table, indexed by term and level."""
+    """The coefficient table, indexed by term and level, and by class before these where there are classes."""
     table = coefficients.table(estimates_of(design, fitted, reference), 0.95)
-    return table.set_index(["term", "level"])
+    return table.set_index([*(["class"] if "class" in table else []), "term", "level"])

@@ -16,8 +16,7 @@ import scipy.interpolate
 import statsmodels.api as sm
 from statsmodels.genmod.families import links
 
-from pools import CR1, fit_files, ingest_frame
-from tfglm.results.predict import predictions
+from pools import CR1, fit_files, ingest_frame, predicted, to_predict
 
 KNOTS = [400.0, 900.0, 1500.0]
 """Of splines of the distance; the first and last value of natural ones lie outside."""
@@ -189,13 +188,10 @@ class Model:
 
 def ours(model: Model, frame: pd.DataFrame, folder: Path) -> tuple[pd.DataFrame, dict]:
     """Linear predictor, its standard error and the remark of each row, and the summary of the fit."""
-    file = ingest_frame(frame, folder)
-    new = ingest_frame(frame, folder, "new", split={"train": "FALSE", "predict": "TRUE"})
+    file, new = ingest_frame(frame, folder), to_predict(frame, folder, "new")
     settings = {key: value for key, value in model.settings.items() if key != "family"}
     design, fitted, _ = fit_files([file], model.formula, model.settings["family"], limits=CR1, **settings)
-    tables = predictions(design, fitted, new, {}, [], fitted.summary["df_residual"], 0.95)
-    rows = pd.concat([table.to_pandas() for table in tables], ignore_index=True)
-    return rows[["linear_predictor", "linear_predictor_std_error", "remark"]], fitted.summary
+    return predicted(design, fitted, new)[["linear_predictor", "linear_predictor_std_error", "remark"]], fitted.summary
 
 
 def theirs(model: Model, frame: pd.DataFrame, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,14 +10,13 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, predicted, table_of, to_predict
 from tfglm.config import ModelConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.cutting import Cutting
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.results import predict
 from tfglm.results.compare import ComparedModel
 from tfglm.results.joint import joint_tests
 from tfglm.results.nested import likelihood_ratio_tests
@@ -307,13 +306,12 @@ def test_predictions_have_the_absorbed_coefficients_and_no_errors(flights, tmp_p
     design, fitted, _ = fit_files([train], "late ~ x + z + origin", "binomial", absorb=["tail", "route"])
     new = flights.head(40).assign(x=flights.x.head(40) + 1)
     new = pd.concat([new, new.head(1).assign(tail="N999"), new.head(1).assign(tail="N1000")], ignore_index=True)
-    file = ingest_frame(new, tmp_path / "new", "new", split={"train": "FALSE", "predict": "TRUE"})
-    tables = [table.to_pandas() for table in predict.predictions(design, fitted, file, {}, [], 1.0, 0.95)]
-    predicted = pd.concat(tables, ignore_index=True)
+    file = to_predict(new, tmp_path / "new", "new")
+    rows = predicted(design, fitted, file)
     model = with_dummies(flights, "binomial", "x + z + origin", ["tail", "route"])
-    assert predicted.probability[:40].to_numpy() == pytest.approx(model.predict(new.head(40)).to_numpy(), rel=1e-9)
-    assert predicted.probability[40:].isna().all() and predicted.std_error.isna().all()
-    assert list(predicted.remark[40:]) == ["level without an estimate", "unseen level"]
+    assert rows.probability[:40].to_numpy() == pytest.approx(model.predict(new.head(40)).to_numpy(), rel=1e-9)
+    assert rows.probability[40:].isna().all() and rows.std_error.isna().all()
+    assert list(rows.remark[40:]) == ["level without an estimate", "unseen level"]
 
 
 @pytest.mark.slow
@@ -325,12 +323,11 @@ def test_levels_of_the_formula_whose_rows_were_left_out_have_no_prediction(fligh
         pd.concat([flights, lonely]), f"delay ~ {formula}", "gaussian", tmp_path, absorb=["tail", "route"]
     )
     new = flights.head(4).assign(origin=["SFO", "EWR", "JFK", "SFO"])
-    file = ingest_frame(new, tmp_path / "new", "new", split={"train": "FALSE", "predict": "TRUE"})
-    tables = [table.to_pandas() for table in predict.predictions(design, fitted, file, {}, [], 1.0, 0.95)]
-    predicted = pd.concat(tables, ignore_index=True)["mean"].to_numpy()
+    file = to_predict(new, tmp_path / "new", "new")
+    means = predicted(design, fitted, file)["mean"].to_numpy()
     model = smf.ols(f"delay ~ {formula} + C(tail) + C(route)", flights).fit()
-    assert np.isnan(predicted[[0, 3]]).all()
-    assert predicted[1:3] == pytest.approx(model.predict(new[1:3]).to_numpy(), rel=1e-9)
+    assert np.isnan(means[[0, 3]]).all()
+    assert means[1:3] == pytest.approx(model.predict(new[1:3]).to_numpy(), rel=1e-9)
 
 
 @pytest.mark.slow
@@ -404,9 +401,8 @@ def test_rows_that_absorbed_factors_separate_together_leave_the_likelihood(fligh
     # The new tails and routes are two components of their own.
     assert summary["df_residual"] == len(rest) - 4 - (62 + 27 - 3)
     assert summary["warnings"][0].startswith("`tail`, `route` separate 20 rows by their response")
-    new = ingest_frame(extra, tmp_path / "new", "new", split={"train": "FALSE", "predict": "TRUE"})
-    tables = [table.to_pandas() for table in predict.predictions(design, fitted, new, {}, [], 1.0, 0.95)]
-    known = pd.concat(tables, ignore_index=True).probability.notna()
+    new = to_predict(extra, tmp_path / "new", "new")
+    known = predicted(design, fitted, new).probability.notna()
     assert known[:20].all() and not known[20:].any()
 
 

@@ -6,8 +6,7 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from pools import fit_frame, ingest_frame, table_of
-from tfglm.results import predict
+from pools import fit_frame, predicted, table_of, to_predict
 from tfglm.solvers import rectifier
 
 
@@ -61,7 +60,6 @@ def test_a_second_round_leaves_out_what_the_first_has_not_seen(tmp_path, monkeyp
     assert of_x["estimate"] == pytest.approx(exact.params["x"], abs=1e-6 * exact.bse["x"])
     assert of_x["std_error"] == pytest.approx(exact.bse["x"], rel=1e-5)
     assert summary["rows_in_likelihood"] == len(kept)
-    new = ingest_frame(frame, tmp_path / "new", "new", split={"train": "FALSE", "predict": "TRUE"})
-    tables = [table.to_pandas() for table in predict.predictions(design, fitted, new, {}, [], 1.0, 0.95)]
-    known = pd.concat(tables, ignore_index=True)["probability"].notna()
+    new = to_predict(frame, tmp_path / "new", "new")
+    known = predicted(design, fitted, new)["probability"].notna()
     assert (known == ~separated).all()

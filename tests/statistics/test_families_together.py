@@ -6,7 +6,7 @@ import pytest
 import scipy.optimize
 from sklearn import metrics as sklearn_metrics
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, predicted, table_of, to_predict
 from tfglm.config import DesignConfig, NetworkConfig, SolverConfig
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -245,9 +245,8 @@ def test_a_linear_predictor_out_of_the_range_of_the_link_has_no_prediction(tmp_p
     train = pd.DataFrame({"x": x, "y": random.gamma(50, 1 / (0.5 + 2 * x) / 50) + 1e-6})
     design, fitted = fit_frame(train, "y ~ x", "gamma", tmp_path, link="inverse")
     far = pd.DataFrame({"x": [0.5, -3.0], "y": [1.0, 1.0]})
-    file = ingest_frame(far, tmp_path, "far", split={"train": "FALSE", "predict": "TRUE"})
-    tables = predict.predictions(design, fitted, file, {}, [], fitted.summary["df_residual"], 0.95)
-    table = pd.concat([each.to_pandas() for each in tables]).set_index("row")
+    file = to_predict(far, tmp_path, "far")
+    table = predicted(design, fitted, file).set_index("row")
     assert table.loc[1, "ci_lower"] < table.loc[1, "mean"] < table.loc[1, "ci_upper"]
     assert table.loc[2, "remark"] == "out of the range of the link" and np.isnan(table.loc[2, "mean"])
     kept_back = ingest_frame(far, tmp_path, "back", split={"train": "FALSE", "evaluate": "TRUE"})

@@ -13,7 +13,7 @@ import tensorflow as tf
 from formulaic import model_matrix
 from scipy.special import expit
 
-from pools import estimates_of, fit_files, ingest_frame, margins, table_of
+from pools import estimates_of, fit_files, ingest_frame, margins, predicted, table_of
 from tfglm import export
 from tfglm.design.derivatives import derivative
 from tfglm.design.formula import parse
@@ -117,16 +117,15 @@ def test_predictions_of_tables_and_of_a_saved_model_agree_beyond_the_range(frame
     columns = ["late", "carrier", "hour", "wind", "day"]
     files = [ingest_frame(pd.concat([train, new]), tmp_path, split=split, columns=columns)]
     design, fitted, _ = fit_files(files, SEAM, "binomial")
-    tables = list(predict.predictions(design, fitted, files[0], {}, [], fitted.summary["df_residual"], 0.95))
-    predicted = pd.concat([table.to_pandas() for table in tables]).sort_values("row").tail(40)
+    rows = predicted(design, fitted, files[0]).tail(40)
     beyond = (new["hour"] < frame["hour"].min()) | (new["hour"] > frame["hour"].max())
-    assert (predicted["remark"] == predict.OUTSIDE).to_numpy().tolist() == beyond.tolist()
+    assert (rows["remark"] == predict.OUTSIDE).to_numpy().tolist() == beyond.tolist()
     # Beyond its range a natural spline is a straight line.
     inputs = {name: new[name].astype(float).to_numpy() for name in ("hour", "wind", "day")}
     exported = export.ExportedRegression(design, fitted, {})
     carriers = new["carrier"].tolist()
     eta = served(exported, carriers, inputs)
-    assert eta == pytest.approx(predicted["linear_predictor"].to_numpy(), rel=1e-11)
+    assert eta == pytest.approx(rows["linear_predictor"].to_numpy(), rel=1e-11)
     ends = {**inputs, "hour": np.linspace(5, 10, 40)} | {"wind": np.zeros(40), "day": np.ones(40)}
     np.testing.assert_allclose(np.diff(served(exported, carriers[:1] * 40, ends), 2), 0, atol=1e-12)
     # A period later it is the same.

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pools import CR1, fit_files, ingest_frame, table_of
-from tfglm.results import predict, residuals
+from pools import CR1, fit_files, ingest_frame, predicted, table_of, to_predict
+from tfglm.results import residuals
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 R = json.loads((GOLDEN / "families.json").read_text())["fits"]
@@ -49,8 +49,7 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def first_rows(tmp_path_factory):
     """The first five, to predict."""
-    split = {"train": "FALSE", "predict": "TRUE"}
-    return ingest_frame(pd.read_csv(GOLDEN / "families.csv").iloc[:5], tmp_path_factory.mktemp("first"), split=split)
+    return to_predict(pd.read_csv(GOLDEN / "families.csv").iloc[:5], tmp_path_factory.mktemp("first"))
 
 
 def named(of_r: dict) -> dict[tuple[str, str], float]:
@@ -103,12 +102,11 @@ def fitted_as(name: str, files: list, **settings):
 def test_predictions_and_residuals_are_those_of_r(name, files, first_rows):
     design, fitted = fitted_as(name, files)
     theirs = R[name]
-    tables = list(predict.predictions(design, fitted, first_rows, {}, [], fitted.summary["df_residual"], 0.95))
-    predicted = pd.concat([table.to_pandas() for table in tables]).sort_values("row").iloc[:5]
-    mean = predicted[design.distribution.predicted]
+    rows = predicted(design, fitted, first_rows)
+    mean = rows[design.distribution.predicted]
     np.testing.assert_allclose(mean, theirs["mean"], rtol=1e-6)
-    np.testing.assert_allclose(predicted["std_error"], theirs["mean_std_error"], rtol=1e-5)
-    assert np.all((predicted["ci_lower"] < mean) & (mean < predicted["ci_upper"]))
+    np.testing.assert_allclose(rows["std_error"], theirs["mean_std_error"], rtol=1e-5)
+    assert np.all((rows["ci_lower"] < mean) & (mean < rows["ci_upper"]))
     shards = list(residuals.residuals(design, fitted, files[0], "train", ["miles", "hour"], leverage=True))
     of_rows = pd.concat([table.to_pandas() for table in shards]).set_index(["miles", "hour"])
     frame = pd.read_csv(GOLDEN / "families.csv").iloc[:5]

@@ -10,7 +10,7 @@ import statsmodels.api as sm
 
 from flights import drawn
 from oracles import flagged, model_matrix
-from pools import estimates_of, fit_files, fit_frame, ingest_frame
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of, to_predict
 from tfglm.distribute import wire
 from tfglm.engine import passes
 from tfglm.engine.workload import Workload
@@ -38,11 +38,6 @@ def theirs(frame: pd.DataFrame, formula: str, **settings):
     matrix = model_matrix(frame, formula)
     model = sm.MNLogit(frame["status"].map(LABELS.index).to_numpy(), matrix.to_numpy())
     return model.fit(method="newton", disp=0, tol=1e-14, maxiter=100, **settings), list(matrix.columns)
-
-
-def table_of(design, fitted) -> pd.DataFrame:
-    table = coefficients.table(estimates_of(design, fitted), 0.95)
-    return table.set_index(["class", "term", "level"])
 
 
 def assert_agrees(table: pd.DataFrame, exact, names: list[tuple[str, str]], factor: float = 1.0) -> None:
@@ -147,7 +142,7 @@ def test_predictions_and_metrics_have_a_probability_of_each_class(frame, tmp_pat
     later = frame[frame["day"] > 25]
     expected = exact.predict(model_matrix(later, "status ~ carrier + x").to_numpy())
     # Of rows whose class nobody knows.
-    new = ingest_frame(later.drop(columns="status"), tmp_path / "new", split={"train": "FALSE", "predict": "TRUE"})
+    new = to_predict(later.drop(columns="status"), tmp_path / "new")
     table = pa.concat_tables(classes.predictions(design, fitted, new, {}, ["carrier"])).to_pandas()
     for place, label in enumerate(LABELS):
         np.testing.assert_allclose(table[f"probability[{label}]"], expected[:, place], atol=1e-9)

@@ -8,9 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from configs import ROOT
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins
+from pools import fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm.engine.workload import Workload
-from tfglm.results import coefficients, metrics, predict
+from tfglm.results import metrics, predict
 
 GOLDEN = json.loads((ROOT / "tests/golden/multinomial.json").read_text())
 FORMULA = "status ~ carrier + C(origin) + hour + wind"
@@ -23,10 +23,6 @@ def frame() -> pd.DataFrame:
     rows = pd.read_csv(ROOT / "tests/golden/clustered.csv")
     near = np.where(rows["delay"] > rows["delay"].median(), "near", "early")
     return rows.assign(status=np.where(rows["late"] == 1, "late", near), origin=rows["day"] % 3)
-
-
-def table_of(design, fitted) -> pd.DataFrame:
-    return coefficients.table(estimates_of(design, fitted), 0.95).set_index(["class", "term", "level"])
 
 
 def theirs(alpha: float, place: int) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from mpmath import mp
 from pydantic import ValidationError
 
 from oracles import flagged, model_matrix
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of, to_predict
 from tfglm.config import ModelConfig
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
@@ -41,10 +41,6 @@ def frame() -> pd.DataFrame:
 def fit(frame: pd.DataFrame, folder, formula: str = FORMULA, **settings):
     order = {} if formula.startswith("number") else {"class_order": LABELS}
     return fit_frame(frame, formula, "ordinal", folder, **order | settings)
-
-
-def table_of(design, fitted) -> pd.DataFrame:
-    return coefficients.table(estimates_of(design, fitted), 0.95).set_index(["term", "level"])
 
 
 def kept(table: pd.DataFrame) -> pd.DataFrame:
@@ -361,7 +357,7 @@ def test_rows_have_a_probability_of_each_class_and_metrics(frame, link, tmp_path
     design, fitted, _ = fit_files([file], FORMULA, "ordinal", link=link, class_order=LABELS)
     b = kept(table_of(design, fitted))["estimate"].to_numpy()
     later = frame[frame["day"] > 50]
-    new = ingest_frame(later.drop(columns="delayed"), tmp_path / "new", split={"train": "FALSE", "predict": "TRUE"})
+    new = to_predict(later.drop(columns="delayed"), tmp_path / "new")
     ours = pa.concat_tables(classes.predictions(design, fitted, new, {}, [])).to_pandas()
     expected = Oracle(later, link).probabilities(b)
     np.testing.assert_allclose(ours[[f"probability[{label}]" for label in LABELS]], expected, atol=1e-12)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
-from pools import estimates_of, fit_files, ingest_frame, margins, table_of
+from pools import estimates_of, fit_files, ingest_frame, margins, predicted, table_of, to_predict
 from tfglm.config.responses import with_computed_responses
 from tfglm.errors import UserError
 from tfglm.report import sentences
@@ -16,7 +15,6 @@ from tfglm.report.words import NO_WORDS
 from tfglm.results import coefficients
 from tfglm.results.geometric import logarithm_of
 from tfglm.results.margins import average_rows
-from tfglm.results.predict import predictions
 from tfglm.results.scenario_table import scenario_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -96,13 +94,8 @@ def test_scenarios_of_a_logarithm_are_geometric_means_and_ratios(frame, tmp_path
 def test_predictions_of_a_logarithm_have_geometric_means(frame, tmp_path):
     formula = "log(amount) ~ hour + carrier"
     _, design, fitted, _ = fit_formula(frame, formula, tmp_path / "fitted")
-    to_predict = ingest_frame(frame.head(5), tmp_path, split={"train": "FALSE", "predict": "TRUE"})
-    tables = predictions(design, fitted, to_predict, {}, [], fitted.summary["df_residual"], 0.95)
-    rows = (
-        pa.concat_tables(tables)
-        .to_pandas()
-        .sort_values("row")[["geometric_mean", "geometric_ci_lower", "geometric_ci_upper"]]
-    )
+    rows = predicted(design, fitted, to_predict(frame.head(5), tmp_path))
+    rows = rows[["geometric_mean", "geometric_ci_lower", "geometric_ci_upper"]]
     assert rows.to_numpy() == pytest.approx(np.array(EXPECTED[formula]["predictions"]), rel=1e-9)
 
 

@@ -13,7 +13,7 @@ import scipy.sparse
 import scipy.stats
 
 from oracles import MatricesOfRows
-from pools import CR1, estimates_of, fit_files, ingest_frame, table_of
+from pools import CR1, estimates_of, fit_files, ingest_frame, predicted, table_of, to_predict
 from tfglm import checkpoint
 from tfglm.engine.workload import Workload
 from tfglm.results import accuracy, coefficients, predict, smooth_tests
@@ -46,15 +46,12 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first_rows(tmp_path_factory):
-    split = {"train": "FALSE", "predict": "TRUE"}
-    return ingest_frame(ROWS.iloc[:SHOWN], tmp_path_factory.mktemp("first"), split=split)
+    return to_predict(ROWS.iloc[:SHOWN], tmp_path_factory.mktemp("first"))
 
 
 def errors(design, fitted, rows) -> np.ndarray:
     """Standard errors of the linear predictors of rows."""
-    tables = predict.predictions(design, fitted, rows, {}, [], fitted.summary["df_residual"], 0.95)
-    table = pd.concat([each.to_pandas() for each in tables]).sort_values("row")
-    return table["linear_predictor_std_error"].to_numpy()
+    return predicted(design, fitted, rows)["linear_predictor_std_error"].to_numpy()
 
 
 @pytest.mark.parametrize("name", FITS)

@@ -13,7 +13,7 @@ import scipy.optimize
 import scipy.stats
 import tensorflow as tf
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, predicted, table_of, to_predict
 from tfglm import export
 from tfglm.design import thin_plates, transforms
 from tfglm.design.derivatives import derivative
@@ -25,7 +25,7 @@ from tfglm.families.family import LikelihoodSums
 from tfglm.families.gaussian import Gaussian
 from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.report.words import NO_WORDS, plain
-from tfglm.results import effects, joint, predict, unseen
+from tfglm.results import effects, joint, unseen
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Blocks
 from tfglm.solvers.reml import Parameters, Penalties, WorkingModel, first_phi, rises_along
@@ -98,9 +98,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first_rows(tmp_path_factory):
-    return ingest_frame(
-        ROWS.iloc[:SHOWN], tmp_path_factory.mktemp("first"), split={"train": "FALSE", "predict": "TRUE"}
-    )
+    return to_predict(ROWS.iloc[:SHOWN], tmp_path_factory.mktemp("first"))
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +118,6 @@ def fits(files):
 def as_given(fitted: Fitted) -> Fitted:
     """The fit with the errors that take smoothing parameters for known."""
     return replace(fitted, of_lambda=np.zeros((0, 0)))
-
-
-def predicted(design, fitted, rows) -> pd.DataFrame:
-    tables = predict.predictions(design, fitted, rows, {}, [], fitted.summary["df_residual"], 0.95)
-    return pd.concat([table.to_pandas() for table in tables]).sort_values("row")
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -244,7 +237,7 @@ def gaps(tmp_path_factory):
     """The training rows of IN_GAPS, and the rows between them to predict."""
     rows, folder = pd.read_csv(GOLDEN / "gaps.csv"), tmp_path_factory.mktemp("gaps")
     responses = {"y": 0.0, "late": 0, "hits": 0}
-    between = ingest_frame(BETWEEN.assign(**responses), folder, "between", split={"train": "FALSE", "predict": "TRUE"})
+    between = to_predict(BETWEEN.assign(**responses), folder, "between")
     return [ingest_frame(rows, folder)], between
 
 
@@ -453,9 +446,7 @@ def test_the_restricted_likelihood_differs_from_that_of_mgcv_by_a_constant_of_th
 
 
 def test_splines_go_on_straight_beyond_the_rows_as_in_mgcv(files, tmp_path):
-    rows = ingest_frame(
-        pd.DataFrame({"hour": R["beyond"]}).assign(delay=0.0), tmp_path, split={"train": "FALSE", "predict": "TRUE"}
-    )
+    rows = to_predict(pd.DataFrame({"hour": R["beyond"]}).assign(delay=0.0), tmp_path)
     for basis, expected in R["splines"].items():
         design, fitted, _ = fit_files(files, f"delay ~ s(hour, bs={basis})", "gaussian")
         np.testing.assert_allclose(predicted(design, fitted, rows)["linear_predictor"], expected, rtol=1e-6)
@@ -509,11 +500,10 @@ def test_a_new_level_has_the_mean_of_all_and_the_variance_of_its_effect(name, fi
     """Half of the rows are of a new plane."""
     known = np.arange(SHOWN) % 2 == 0
     rows = ROWS.iloc[:SHOWN].assign(plane=np.where(known, ROWS["plane"].iloc[:SHOWN], "N99"))
-    file = ingest_frame(rows, tmp_path, split={"train": "FALSE", "predict": "TRUE"})
+    file = to_predict(rows, tmp_path)
     (design, fitted), theirs = fits(name), R["new"][name]
     fitted, smooths = as_given(fitted), fitted.summary["smooths"]
-    tables = predict.predictions(design, fitted, file, {}, [], fitted.summary["df_residual"], 0.95, smooths)
-    table = pd.concat([each.to_pandas() for each in tables]).sort_values("row")
+    table = predicted(design, fitted, file, smooths)
     random = [smooth for smooth in smooths if smooth["is_random"]]
     sizes = [rows["hour"] ** 2 if "hour" in smooth["term"] else 1.0 for smooth in random]
     of_effect = sum(smooth["std_dev"] ** 2 * size for smooth, size in zip(random, sizes, strict=True))

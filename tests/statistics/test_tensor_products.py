@@ -10,7 +10,7 @@ import pytest
 import scipy.spatial
 import tensorflow as tf
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, predicted, to_predict
 from tfglm import export
 from tfglm.config.compatibility import has_smooths
 from tfglm.config.models import columns_of, has_curves
@@ -24,7 +24,7 @@ from tfglm.errors import UserError
 from tfglm.report.curves import effects_plot, surfaces_of
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import NO_WORDS, Words
-from tfglm.results import effects, joint, predict
+from tfglm.results import effects, joint
 from tfglm.results.margins import average_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -46,15 +46,6 @@ def fit(files):
 @pytest.fixture(scope="module")
 def plates(files):
     return fit_files(files, "hits ~ s(hour, wind, k=15) + carrier", "poisson")
-
-
-def predicted(design, fitted, file) -> pd.DataFrame:
-    tables = predict.predictions(design, fitted, file, {}, [], fitted.summary["df_residual"], 0.95)
-    return pd.concat([table.to_pandas() for table in tables]).sort_values("row")
-
-
-def to_predict(frame: pd.DataFrame, folder: Path):
-    return ingest_frame(frame, folder, split={"train": "FALSE", "predict": "TRUE"})
 
 
 def lambdas(fitted) -> dict[str, float]:

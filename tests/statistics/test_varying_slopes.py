@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pools import estimates_of, fit_files, ingest_frame, margins
+from pools import estimates_of, fit_files, ingest_frame, margins, predicted, to_predict
 from tfglm.report.curves import effects_plot
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import NO_WORDS
-from tfglm.results import effects, joint, predict
+from tfglm.results import effects, joint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 R = json.loads((GOLDEN / "smooths.json").read_text())
@@ -36,9 +36,7 @@ def slope_of(fit) -> pd.DataFrame:
 
 
 def eta_of(design, fitted, rows: pd.DataFrame, folder: Path) -> np.ndarray:
-    file = ingest_frame(rows, folder, split={"train": "FALSE", "predict": "TRUE"})
-    tables = predict.predictions(design, fitted, file, {}, [], fitted.summary["df_residual"], 0.95)
-    return pd.concat([table.to_pandas() for table in tables]).sort_values("row")["linear_predictor"].to_numpy()
+    return predicted(design, fitted, to_predict(rows, folder))["linear_predictor"].to_numpy()
 
 
 def test_the_curve_is_the_slope_of_the_number_as_in_mgcv(gain, tmp_path):

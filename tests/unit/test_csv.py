@@ -212,16 +212,16 @@ def test_thousands_of_bad_lines_take_no_longer_and_too_many_stop_the_run(tmp_pat
 @pytest.mark.slow
 def test_rows_of_which_an_expression_has_no_value_are_dropped_in_one_go(tmp_path):
     """A whole number that is too large; of what is divided by 0 the value is missing."""
-    lines = [f"{number % 12},A,N,5" for number in range(30_000)]
+    lines = [f"{number % 12},A,N,5" for number in range(3_000)]
     keys = {
         "derive": {"ratio": "miles / day", "wide": "9223372036854775753 + miles * day"},
         "columns": ["day", "ratio", "wide"],
     }
     file = ingested(tmp_path, HEADER + "\n".join(lines), bad_rows="drop", **keys)
-    assert file.manifest.dropped["unreadable: expression"] == 2500
+    assert file.manifest.dropped["unreadable: expression"] == 250
     assert sorted(file.values("ratio")) == pytest.approx([5 / day for day in range(10, 0, -1)])
     kept = account([file], merge([file]))["splits"]["train"]
-    assert kept["dropped"] == {"missing: ratio": 2500} and kept["used"] == 25_000
+    assert kept["dropped"] == {"missing: ratio": 250} and kept["used"] == 2_500
     for first in (0, 8):
         with pytest.raises(UserError, match=f"line {13 - first}: conversion from `i128` to `i64` failed"):
             ingested(tmp_path, HEADER + "\n".join(lines[first:20]), **keys)
