@@ -253,129 +253,96 @@ def test_a_mistake_in_one_of_two_forms_is_the_only_one_that_is_reported(keys, me
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
-        ("models.late_arrival.famly", "x", "models.late_arrival.famly: unknown key; did you mean `family`?"),
+        ("models.late_arrival.famly", "x", ": unknown key; did you mean `family`?"),
         (
             "cluster.zzz",
             1,
-            "cluster.zzz: unknown key; the keys here are strategy, ps, workers, nodes, patience, stall, isolate, fetch",
+            ": unknown key; the keys here are strategy, ps, workers, nodes, patience, stall, isolate, fetch",
         ),
-        ("cluster.workers", 0, "cluster.workers: expected an integer >= 1, received 0"),
-        ("cluster.workers", True, "cluster.workers: expected an integer >= 1, received true"),
-        (
-            "models.late_arrival.online.batch_size",
-            9000,
-            "models.late_arrival.online.batch_size: expected an integer >= 1 and <= 8192, received 9000",
-        ),
+        ("cluster.workers", 0, ": expected an integer >= 1, received 0"),
+        ("cluster.workers", True, ": expected an integer >= 1, received true"),
+        ("models.late_arrival.online.batch_size", 9000, ": expected an integer >= 1 and <= 8192, received 9000"),
         (
             "cluster.strategy",
             "multi_worker_miror",
-            "cluster.strategy: expected `parameter_server`, `multi_worker_mirrored`, "
+            ": expected `parameter_server`, `multi_worker_mirrored`, "
             '`one_device` or `auto`, received "multi_worker_miror"; did you mean `multi_worker_mirrored`?',
         ),
         (
             "cluster",
             {"strategy": "multi_worker_mirrored", "workers": 1},
-            "cluster: workers: `multi_worker_mirrored` needs two or more; use `one_device`",
+            ": workers: `multi_worker_mirrored` needs two or more; use `one_device`",
         ),
-        ("cluster.patience", 5, "cluster.patience: expected an integer >= 10, received 5"),
-        (
-            "data.layout",
-            5,
-            "data.layout: expected text or a list of text, received 5",
-        ),
+        ("cluster.patience", 5, ": expected an integer >= 10, received 5"),
+        ("data.layout", 5, ": expected text or a list of text, received 5"),
         (
             "data.split",
             ...,
-            "data.split: missing; give a section with the keys train, evaluate, predict. "
+            ": missing; give a section with the keys train, evaluate, predict. "
             "Which rows are fitted and which are kept to evaluate the fit.",
         ),
-        (
-            "data.split.train",
-            True,
-            "data.split.train: expected text, received true; put it in quotes if it is meant as text",
-        ),
-        ("data.files", "a.csv", f'data.files: expected {FILES}, received "a.csv"'),
-        ("data.files", [], f"data.files: expected {FILES}, received nothing"),
+        ("data.split.train", True, ": expected text, received true; put it in quotes if it is meant as text"),
+        ("data.files", "a.csv", f': expected {FILES}, received "a.csv"'),
+        ("data.files", [], f": expected {FILES}, received nothing"),
         (
             "data.files",
             [{"path": "a.csv", "sha256": "0" * 64}],
-            "data.files (entry 1): `sha256` is for addresses (http://, https://), not for `a.csv`; remove it",
+            " (entry 1): `sha256` is for addresses (http://, https://), not for `a.csv`; remove it",
         ),
         (
             "data.files",
             [{"path": "a.csv", "query": "TABLE a"}],
-            "data.files (entry 1): `query` is for databases (postgresql://), not for `a.csv`; remove it",
+            " (entry 1): `query` is for databases (postgresql://), not for `a.csv`; remove it",
         ),
         (
             "data.files",
             ["postgresql://me:secret@host/a"],
-            "data.files (entry 1): `postgresql://***@host/a` is a database; give the `query` that selects the rows",
+            " (entry 1): `postgresql://***@host/a` is a database; give the `query` that selects the rows",
         ),
-        ("data.rare", {"carrier": 0}, "data.rare.carrier: expected an integer >= 1, received 0"),
-        ("data.bad_rows", "skip", 'data.bad_rows: expected `error` or `drop`, received "skip"'),
-        (
-            "data.derive",
-            {"file": "1"},
-            "data.derive: `file` is a column that every file has; choose another name",
-        ),
-        ("data.columns", ["late", "a b"], f'data.columns (entry 2): expected {NAME}, received "a b"'),
-        ("data.columns", ["late", "late"], "data.columns: `late` is listed more than once; keep one"),
-        ("data.derive", {"new col": "1"}, f'data.derive.new col: expected {NAME}, received "new col"'),
-        (
-            "models",
-            {},
-            "models: there is nothing to fit; give a regression under `models` or a network under `networks`",
-        ),
-        ("models.2fast", MINIMAL["models"]["late_arrival"], f'models.2fast: expected {NAME}, received "2fast"'),
+        ("data.rare", {"carrier": 0}, ".carrier: expected an integer >= 1, received 0"),
+        ("data.bad_rows", "skip", ': expected `error` or `drop`, received "skip"'),
+        ("data.derive", {"file": "1"}, ": `file` is a column that every file has; choose another name"),
+        ("data.columns", ["late", "a b"], f' (entry 2): expected {NAME}, received "a b"'),
+        ("data.columns", ["late", "late"], ": `late` is listed more than once; keep one"),
+        ("data.derive", {"new col": "1"}, f'.new col: expected {NAME}, received "new col"'),
+        ("models", {}, ": there is nothing to fit; give a regression under `models` or a network under `networks`"),
+        ("models.2fast", MINIMAL["models"]["late_arrival"], f': expected {NAME}, received "2fast"'),
         (
             "models.late_arrival.std_errors",
             "HC4",
-            "models.late_arrival.std_errors: expected `classical`, `quasi`, `robust`, `HC3`, `cluster(column)`, "
+            ": expected `classical`, `quasi`, `robust`, `HC3`, `cluster(column)`, "
             '`cluster(date + tailnum)`, `driscoll_kraay(date)`, `newey_west(date, lags=5)` or `unconditional`, received "HC4"',
         ),
         (
             "models.late_arrival.family",
             "binomal",
-            "models.late_arrival.family: expected `gaussian`, `binomial`, `poisson`, `gamma`, `inverse_gaussian`, "
+            ": expected `gaussian`, `binomial`, `poisson`, `gamma`, `inverse_gaussian`, "
             '`negative_binomial`, `tweedie`, `multinomial` or `ordinal`, received "binomal"; '
             "did you mean `binomial`?",
         ),
-        (
-            "models.late_arrival.confidence",
-            1,
-            "models.late_arrival.confidence: expected a number > 0 and < 1, received 1",
-        ),
-        (
-            "models.late_arrival.theta",
-            -1,
-            "models.late_arrival.theta: expected a number > 0 and <= 1000000000 or `estimate`, received -1",
-        ),
-        (
-            "models.late_arrival.power",
-            "guess",
-            'models.late_arrival.power: expected a number > 1 and < 2 or `estimate`, received "guess"',
-        ),
+        ("models.late_arrival.confidence", 1, ": expected a number > 0 and < 1, received 1"),
+        ("models.late_arrival.theta", -1, ": expected a number > 0 and <= 1000000000 or `estimate`, received -1"),
+        ("models.late_arrival.power", "guess", ': expected a number > 1 and < 2 or `estimate`, received "guess"'),
         (
             "models.late_arrival.reference",
             {"speed": 1.5},
-            "models.late_arrival.reference.speed: expected text or an integer or true or false, received 1.5",
+            ".speed: expected text or an integer or true or false, received 1.5",
         ),
         (
             "fit",
             ["late_arival"],
-            "fit: no model is named `late_arival`; did you mean `late_arrival`? The models are late_arrival",
+            ": no model is named `late_arival`; did you mean `late_arrival`? The models are late_arrival",
         ),
-        ("fit", ["x"], "fit: no model is named `x`. The models are late_arrival"),
+        ("fit", ["x"], ": no model is named `x`. The models are late_arrival"),
         (
             "models.late_arrival.contrasts",
             {"none": {"carrier[UA]": 0}},
-            "models.late_arrival.contrasts.none: {'carrier[UA]': 0.0} has no coefficient with a weight other than 0; remove it, "
-            "or give it some",
+            ".none: {'carrier[UA]': 0.0} has no coefficient with a weight other than 0; remove it, or give it some",
         ),
     ],
 )
 def test_refused_with_place_and_remedy(path, value, expected):
-    assert message(load, changed(path, value), "config/config.yaml") == f"config/config.yaml: {expected}"
+    assert message(load, changed(path, value), "config/config.yaml") == f"config/config.yaml: {path}{expected}"
 
 
 @pytest.mark.parametrize(
