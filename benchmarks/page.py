@@ -96,8 +96,6 @@ def of_unpacking(packed: dict, threads: int) -> str:
     }
     size = f"a .gz of {packed['.gz']['csv_gb']:.1f} GB of CSV is ingested"
     gz, bz2 = shares[".gz", "share"], shares[".bz2", "share"]
-    if (".gz", "share_by_python") not in shares:  # measured before that was compared
-        return f"Unpacking alone takes {gz} of the time in which {size}, and {bz2} of the time for a .bz2."
     gz_by_python, bz2_by_python = shares[".gz", "share_by_python"], shares[".bz2", "share_by_python"]
     return (
         f"Unpacking alone takes a share of the time in which {size}: {gz_by_python} with Python's zlib on one thread, and {gz} "

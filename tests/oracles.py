@@ -5,6 +5,7 @@ import re
 import formulaic
 import numpy as np
 import pandas as pd
+import scipy.optimize
 import statsmodels.api as sm
 
 
@@ -154,3 +155,24 @@ class MatricesOfRows:
         among = self.among((vectors / np.sqrt(values)).T @ contrasts)
         variances = np.einsum("ghss,ghtt->", among, among) + np.einsum("ghst,ghts->", among, among)
         return len(contrasts) * (len(contrasts) + 1) / variances
+
+
+def penalised(x: np.ndarray, y: np.ndarray, b: np.ndarray, family: str = "binomial") -> float:
+    """Minus Firth's penalised log-likelihood."""
+    eta = x @ b
+    mean = np.exp(eta) if family == "poisson" else 1 / (1 + np.exp(-eta))
+    loss, weight = (mean, mean) if family == "poisson" else (np.logaddexp(0, eta), mean * (1 - mean))
+    return np.sum(loss - y * eta) - 0.5 * np.linalg.slogdet(x.T @ (weight[:, None] * x))[1]
+
+
+def least_penalised(
+    x: np.ndarray,
+    y: np.ndarray,
+    family: str = "binomial",
+    inside: np.ndarray | None = None,
+    at: np.ndarray | float = 0.0,
+) -> float:
+    """The least of it over all coefficients, or over those that are `at` plus a combination of the columns of `inside`."""
+    inside = np.eye(x.shape[1]) if inside is None else inside
+    start = np.zeros(inside.shape[1])
+    return scipy.optimize.minimize(lambda c: penalised(x, y, at + inside @ c, family), start, tol=1e-12).fun

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 
 from pools import estimates_of, fit_design, ingest_frame, margins
 from tfglm.config import CollapseConfig, ModelConfig, collapse_of
@@ -233,13 +232,6 @@ def test_what_rows_have_to_agree_in():
     by_date = collapse_of(models("y ~ x", path={**path, "by": "date"}))
     assert not by_date.folds and by_date.columns == ["date", "x"]
     assert collapse_of(models("y ~ x", absorb=["plane"], std_errors="cluster(date)")).columns == ["date", "plane", "x"]
-
-
-def test_solvers_that_learn_from_single_rows_are_refused():
-    with pytest.raises(
-        ValidationError, match=r"collapse: solver `ftrl` learns from the rows one after the other; use `newton`"
-    ):
-        models("late ~ hour", family="binomial", solver=["ftrl", "newton"])
 
 
 @pytest.mark.slow

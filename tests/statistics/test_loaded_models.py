@@ -1,8 +1,6 @@
 """A fitted model in Python gives the numbers that the workflow writes."""
 
 import argparse
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -139,44 +137,6 @@ def test_no_tensorflow_is_needed_and_nothing_slow_until_then(folder):
     )
     done = subprocess.run([sys.executable, "-c", line], cwd=SCRIPTS, capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
-
-
-BUILD = "from setuptools import build_meta; build_meta.build_wheel('.')"
-
-READ = """
-import sys, tfglm
-from tfglm.config import shipped_layouts
-model = tfglm.load(sys.argv[1])
-print(tfglm.__file__, tfglm.__version__, *shipped_layouts())
-print(len(model.coefficients), model.vcov().shape[0], model._repr_html_().count("<tr>"))
-"""
-
-
-@pytest.mark.processes
-def test_an_installed_package_reads_results_and_has_its_layouts_and_templates(folder, tmp_path):
-    source, site = tmp_path / "source", tmp_path / "site"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "setup.py"):
-        shutil.copy2(SCRIPTS.parent / name, source)
-    for name in ("scripts/tfglm", "config/layouts"):
-        shutil.copytree(SCRIPTS.parent / name, source / name, symlinks=True)
-    subprocess.run([sys.executable, "-c", BUILD], cwd=source, capture_output=True, check=True)
-    (wheel,) = source.glob(f"tfglm-{tfglm.__version__}-py3-none-any.whl")
-    line = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
-    subprocess.run([sys.executable, *line], check=True)
-    done = subprocess.run(
-        [sys.executable, "-c", READ, str(folder)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    about, counts = done.stdout.splitlines()
-    layouts = sorted(path.stem for path in (SCRIPTS.parent / "config" / "layouts").glob("*.yaml"))
-    assert about.split() == [str(site / "tfglm" / "__init__.py"), tfglm.__version__, *layouts]
-    model = tfglm.load(folder)
-    assert list(map(int, counts.split())) == [len(model.coefficients), len(model.vcov()), 1 + len(model.coefficients)]
 
 
 def test_columns_that_the_frame_lacks_are_derived_as_the_workflow_does(tmp_path):

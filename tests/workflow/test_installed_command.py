@@ -66,6 +66,7 @@ def test_the_wheel_has_the_files_of_the_checkout(wheel):
         inside = {name: packed.read(name) for name in packed.namelist()}
     places = {f"scripts/{package}": package for package in ("tfglm", "snakemake_logger_plugin_tfglm")}
     places |= {name: f"tfglm/checkout/{name}" for name in ("Snakefile", "workflow", "profiles", "scripts")}
+    places["config/layouts"] = "tfglm/layouts"
     for source, place in places.items():
         top = REPOSITORY / source
         files = [top] if top.is_file() else [*top.glob("*.py")] if source == "scripts" else [*top.rglob("*")]
@@ -81,6 +82,7 @@ model = tfglm.load("results/sales__all/models/sold_yes")
 frame = pandas.DataFrame({"shop": ["a", "b"], "price": [8.0, 9.5]})
 print(len(str(model.summary())), *model.predict(frame, interval=0.95).shape, model.tidy().shape[0])
 print(model.glance().shape[0], model.vcov().shape[0], model.metrics["rows"] > 0, "snakemake" in sys.modules)
+print(model._repr_html_().count("<tr>") - len(model.coefficients))
 """
 
 
@@ -99,7 +101,7 @@ def assert_the_packages_of_reading_suffice(tfglm: Path, folder: Path, packages: 
     environment = {"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"], "PYTHONPATH": str(packages)}
     read = subprocess.run([*line, READS], cwd=folder, env=environment, capture_output=True, text=True)
     assert read.returncode == 0, read.stderr
-    assert read.stdout.split()[1:] == ["2", "6", "3", "1", "3", "True", "False"], read.stdout
+    assert read.stdout.split()[1:] == ["2", "6", "3", "1", "3", "True", "False", "1"], read.stdout
     command = "import sys; from tfglm.console import main; sys.argv[1:] = ['run']; main()"
     refused = subprocess.run([*line, command], cwd=folder, env=environment, capture_output=True, text=True)
     assert refused.returncode == 2 and refused.stderr.endswith("-m pip install 'tfglm[run]'\n"), refused.stderr
