@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,24 @@ def results(folder: Path) -> dict[str, str]:
     of_config, shared = contents(folder / RESULTS), contents(folder / "results" / "data")
     every = of_config | {f"data/{name}": digest for name, digest in shared.items()}
     return {name: digest for name, digest in every.items() if not passing.search(name)}
+
+
+def results_of_models(folder: Path) -> dict[str, str]:
+    """A digest of what fits and their results consist of, but for times and addresses."""
+    names = contents(folder / RESULTS / "models")
+    return {name: digest for name, digest in names.items() if "/cluster/" not in name and "/history." not in name}
+
+
+def dry_runs(configs: dict[str, str], folder: Path, finished: Path, *targets: str) -> dict[str, str]:
+    """What a dry run prints with each of these texts beside the config; two are asked for at a time."""
+
+    def plan(case: str) -> str:
+        path = folder / f"{case.replace(' ', '_')}.yaml"
+        path.write_text(configs[case])
+        return succeed(finished, "--dry-run", *targets, "--configfile", "config/config.yaml", str(path))
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(configs, pool.map(plan, configs), strict=True))
 
 
 def read_table(folder: Path, model: str, results: Path = RESULTS) -> pd.DataFrame:

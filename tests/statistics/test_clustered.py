@@ -34,15 +34,21 @@ def rows_of_clusters(clusters: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     return x, weight, y - x @ np.linalg.solve(x.T @ (weight[:, None] * x), x.T @ (weight * y)), cluster
 
 
+def parts_of(
+    x: np.ndarray, weight: np.ndarray, residual: np.ndarray, cluster: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The information and the score of each cluster."""
+    rows = [cluster == number for number in range(cluster.max() + 1)]
+    information = np.stack([x[each].T @ (weight[each, None] * x[each]) for each in rows])
+    return information, np.stack([x[each].T @ (weight * residual)[each] for each in rows])
+
+
 @pytest.mark.parametrize("clusters", [12, 30])
 @pytest.mark.parametrize("rho", [0.0, 0.3, 5.0])
 def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho, clusters):
     x, weight, residual, cluster = rows_of_clusters(clusters)
     exact = MatricesOfRows(x, weight, residual, cluster, rho)
-    numbers = range(cluster.max() + 1)
-    rows = [cluster == number for number in numbers]
-    information = np.stack([x[each].T @ (weight[each, None] * x[each]) for each in rows])
-    scores = np.stack([x[each].T @ (weight * residual)[each] for each in rows])
+    information, scores = parts_of(x, weight, residual, cluster)
     actual = Clustered(information, np.eye(6)[0], rho)
     half = actual.adjusted(scores) @ exact.bread
     np.testing.assert_allclose(half.T @ half, exact.covariance, rtol=1e-8, atol=1e-12 * exact.covariance.max())
@@ -77,9 +83,7 @@ def test_a_penalty_is_as_rows_with_a_known_variance(rho):
     x, weight, residual, cluster = rows_of_clusters(12)
     penalty = np.array([0.0, 30.0, 200.0, 0.0, 0.0, 4.0])
     exact = MatricesOfRows(x, weight, residual, cluster, rho, penalty)
-    rows = [cluster == number for number in range(cluster.max() + 1)]
-    information = np.stack([x[each].T @ (weight[each, None] * x[each]) for each in rows])
-    scores = np.stack([x[each].T @ (weight * residual)[each] for each in rows])
+    information, scores = parts_of(x, weight, residual, cluster)
     actual = Clustered(information, np.eye(6)[0], rho, penalty)
     half = actual.adjusted(scores) @ exact.bread
     np.testing.assert_allclose(half.T @ half, exact.covariance, rtol=1e-8, atol=1e-12 * exact.covariance.max())
@@ -101,9 +105,7 @@ def test_rho_is_found_where_clusters_share_something():
     for _ in range(40):
         y = 0.5 * random.normal(size=300)[cluster] + random.normal(size=len(cluster))
         residual = y - x @ np.linalg.lstsq(x, y)[0]
-        rows = [cluster == number for number in range(300)]
-        information = np.stack([x[each].T @ x[each] for each in rows])
-        scores = np.stack([x[each].T @ residual[each] for each in rows])
+        information, scores = parts_of(x, np.ones(len(y)), residual, cluster)
         rhos.append(Clustered(information, np.eye(2)[0]).with_rho(scores, 1.0).rho)
     assert np.mean(rhos) == pytest.approx(0.25, abs=0.02)
 

@@ -47,11 +47,16 @@ def kept(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["std_error"].notna()]
 
 
+def columns_of(frame: pd.DataFrame, formula: str) -> np.ndarray:
+    """Those of the design, without an intercept."""
+    return model_matrix(frame, formula.replace("^", "**")).drop(columns=[("Intercept", "")]).to_numpy(float)
+
+
 class Oracle:
     """The likelihood as it is defined, with distributions of scipy.stats; b has the thresholds first."""
 
     def __init__(self, frame: pd.DataFrame, link: str, weight=1.0, formula: str = FORMULA):
-        self.x = model_matrix(frame, formula.replace("^", "**")).drop(columns=[("Intercept", "")]).to_numpy(float)
+        self.x = columns_of(frame, formula)
         self.y, self.weight = frame["delayed"].map(LABELS.index).to_numpy(), weight * np.ones(len(frame))
         self.law, self.offset = DISTRIBUTIONS[link], np.zeros((len(frame), 1))
 
@@ -141,12 +146,8 @@ def test_an_offset_is_added_to_the_linear_predictor(frame, tmp_path):
     by_level = at_value.pivot_table("mean", "level", "class")[LABELS]
     counts = frame["carrier"].value_counts()
     assert np.allclose(by_level.sum(axis=1), 1) and set(by_level.index) == set(counts.index)
-    with_dl = oracle.probabilities(
-        b,
-        model_matrix(pd.concat([frame.assign(carrier="DL"), frame]), formula)
-        .drop(columns=[("Intercept", "")])
-        .to_numpy(float)[: len(frame)],
-    ).mean(axis=0)
+    as_dl = columns_of(pd.concat([frame.assign(carrier="DL"), frame]), formula)[: len(frame)]
+    with_dl = oracle.probabilities(b, as_dl).mean(axis=0)
     np.testing.assert_allclose(by_level.loc["DL"], with_dl, rtol=1e-9)
 
 
@@ -325,12 +326,7 @@ def test_effects_and_means_have_errors_by_the_delta_method(frame, link, tmp_path
 
     def averaged(b: np.ndarray, changed: pd.DataFrame) -> np.ndarray:
         # All levels have to be there, so that each has a column.
-        both = pd.concat([changed, frame])
-        x = (
-            model_matrix(both, formula.replace("^", "**"))
-            .drop(columns=[("Intercept", "")])
-            .to_numpy(float)[: len(frame)]
-        )
+        x = columns_of(pd.concat([changed, frame]), formula)[: len(frame)]
         return np.average(oracle.probabilities(b, x), axis=0, weights=frame["times"])
 
     def check(rows: pd.DataFrame, name: str, value) -> None:

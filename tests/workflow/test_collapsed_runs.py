@@ -1,11 +1,9 @@
 """Models that share rows which are collapsed, as a user runs them."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import yaml
 
-from runs import jobs_in, noise_in, read_json, results, succeed
+from runs import dry_runs, jobs_in, noise_in, read_json, results, succeed
 
 MODEL = {"family": "binomial", "std_errors": "cluster(date)", "collapse": True, "marginal_effects": False}
 FORMULAS = ["late ~ origin + C(month)", "late ~ carrier + origin"]
@@ -58,13 +56,5 @@ def test_a_change_runs_what_depends_on_it(plans, case):
 
 @pytest.fixture(scope="module")
 def plans(finished, printed, tmp_path_factory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("plans")
-
-    def plan(case: str) -> str:
-        keys, formulas, _ = CHANGES[case]
-        path = folder / f"{case.replace(' ', '_')}.yaml"
-        path.write_text(config_of(keys, formulas))
-        return succeed(finished, "--dry-run", *TABLES, "--configfile", "config/config.yaml", str(path))
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(CHANGES, pool.map(plan, CHANGES), strict=True))
+    changes = {case: config_of(keys, formulas) for case, (keys, formulas, _) in CHANGES.items()}
+    return dry_runs(changes, tmp_path_factory.mktemp("plans"), finished, *TABLES)

@@ -3,13 +3,12 @@
 import os
 import re
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
 
 from default_run import MODELS
-from runs import REPOSITORY, configure, contents, jobs_in, planned, read_json, read_table, snakemake, succeed
+from runs import REPOSITORY, configure, contents, dry_runs, jobs_in, planned, read_json, read_table, snakemake, succeed
 from tfglm.config.inputs import FEWEST_SMALL
 
 FITTED_ANEW = {
@@ -127,16 +126,9 @@ def test_the_documentation_says_what_runs_again():
 
 @pytest.fixture(scope="module")
 def plans(finished, tmp_path_factory) -> dict[str, str]:
-    """What a dry run prints for each change of the config; two are asked for at a time."""
-    folder = tmp_path_factory.mktemp("changes")
-
-    def plan(case: str) -> str:
-        path = folder / f"{case}.yaml"
-        path.write_text(yaml.safe_dump(CHANGES[case][0]))
-        return succeed(finished, "--dry-run", "--configfile", "config/config.yaml", str(path))
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(CHANGES, pool.map(plan, CHANGES), strict=True))
+    """What a dry run prints for each change of the config."""
+    changes = {case: yaml.safe_dump(change) for case, (change, *_) in CHANGES.items()}
+    return dry_runs(changes, tmp_path_factory.mktemp("changes"), finished)
 
 
 @pytest.mark.parametrize("case", CHANGES)

@@ -13,7 +13,17 @@ import pytest
 
 import path_run
 from processes import wait_until
-from runs import ENVIRONMENT, command_line, configure, contents, planned, processes_in, snakemake, succeed, write_asa
+from runs import (
+    ENVIRONMENT,
+    command_line,
+    configure,
+    planned,
+    processes_in,
+    results_of_models,
+    snakemake,
+    succeed,
+    write_asa,
+)
 from shared_runs import filled_once
 from tfglm.config.cluster import LARGEST_FOR_ONE_PROCESS
 from tfglm.roles import announce
@@ -37,12 +47,6 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def results(folder: Path) -> dict[str, str]:
-    """The digests of what a fit and its results consist of, but for times and addresses."""
-    names = contents(folder / "results" / "flights" / "models")
-    return {name: digest for name, digest in names.items() if "/cluster/" not in name and "/history." not in name}
-
-
 def passes(folder: Path, model: str) -> int:
     """How many sums the fit of a model in one process has made so far."""
     try:
@@ -53,7 +57,7 @@ def passes(folder: Path, model: str) -> int:
 
 
 def test_one_process_comes_to_the_same_bytes_after_it_was_killed_too(folder: Path) -> None:
-    on_cluster = results(folder)
+    on_cluster = results_of_models(folder)
     assert {"path/fit.json", "learnt/coefficients.csv"} <= set(on_cluster)
     plan = planned(folder, *ONE_DEVICE, "--", *TARGETS)
     assert plan["fit"] == len(path_run.MODELS) and not plan.keys() & {"ps", "workers", "chief"}
@@ -76,7 +80,7 @@ def test_one_process_comes_to_the_same_bytes_after_it_was_killed_too(folder: Pat
         json.loads((folder / "logs" / "flights" / "models" / "path" / "progress.json").read_text())["passes_recalled"]
         >= 9
     )
-    assert results(folder) == on_cluster
+    assert results_of_models(folder) == on_cluster
     assert planned(folder, *ONE_DEVICE, "--", *TARGETS) == {}
     # The file is small.
     assert planned(folder, *AUTO, "--", *TARGETS) == {}
@@ -104,11 +108,11 @@ def test_auto_is_one_process_for_small_files_and_a_cluster_for_large_ones(tmp_pa
 
 
 def test_three_peers_come_to_the_same_bytes(folder: Path) -> None:
-    on_cluster = results(folder)
+    on_cluster = results_of_models(folder)
     plan = planned(folder, *PEERS, "--", *TARGETS)
     assert plan["chief"] == plan["peers"] == len(path_run.MODELS) and not plan.keys() & {"ps", "workers", "fit"}
     succeed(folder, *PEERS, "--", *TARGETS)
-    assert results(folder) == on_cluster
+    assert results_of_models(folder) == on_cluster
     rosters = sorted((folder / "results" / "flights" / "models" / "learnt" / "cluster").glob("peers-*.json"))
     assert [announce.read(path).name for path in rosters] == ["peer 0", "peer 1"]
     assert processes_in(folder) == []

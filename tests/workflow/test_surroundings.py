@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import forks
-from runs import ENVIRONMENT, OPTIONS, configure, contents, processes_in, write_asa
+from runs import ENVIRONMENT, OPTIONS, configure, processes_in, results_of_models, write_asa
 
 LATE = "late ~ carrier + dest + dep_hour"
 NETWORK = {"strategy": "multi_worker_mirrored", "workers": 2, "hidden": [4], "batch_size": 200, "epochs": 1}
@@ -41,12 +41,6 @@ def run(folder: Path, environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def results(folder: Path) -> dict[str, str]:
-    """Digests of what is the same in each run."""
-    every = contents(folder / "results" / "flights" / "models")
-    return {name: digest for name, digest in every.items() if "/cluster/" not in name and "/history." not in name}
-
-
 def test_a_misleading_environment_changes_nothing(tmp_path: Path) -> None:
     clean, misled = tmp_path / "clean", tmp_path / "misled"
     clean.mkdir()
@@ -62,5 +56,5 @@ def test_a_misleading_environment_changes_nothing(tmp_path: Path) -> None:
     shutil.copytree(clean, misled)
     run(clean, ENVIRONMENT)
     run(misled, misleading(tmp_path))
-    assert results(misled) == results(clean)
+    assert results_of_models(misled) == results_of_models(clean)
     assert processes_in(misled) == []
