@@ -3,15 +3,17 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import jinja2
 import yaml
 
-from tfglm.config import Layout
+from tfglm.config import Layout, LayoutColumn
 from tfglm.config.base import is_hidden
 from tfglm.config.cluster import LARGEST_FOR_ONE_PROCESS
 from tfglm.errors import short
-from tfglm.families.multinomial import Multinomial
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import MEANINGS, ColumnSummary
 from tfglm.survey.names import FEW_VALUES
@@ -53,135 +55,11 @@ def config_text(
     columns
         The summaries of the columns.
     """
-    lines = [
-        f"# Written by `snakemake init` after a look at {looked_at}.",
-        "# docs/config/reference.md of tfglm explains every key.",
-        "#",
-        *(f"# {line}".rstrip() for line in account(columns)),
-        "",
-        "data:",
-        "  # More files of the same kind may follow, also as data/*.csv.",
-        f"  files: [{quoted(source)}]",
-        "  # What the columns are called and hold.",
-        f"  layout: {quoted(layout)}",
-    ]
-    if bad_rows:
-        lines += ["  # Some lines cannot be read: they are counted and dropped.", "  bad_rows: drop"]
-    lines += [*selection_lines(proposal), "", *model_lines(proposal, calendar, may_be_factors(columns, proposal))]
-    lines += [
-        "",
-        f"# One process fits files of up to {LARGEST_FOR_ONE_PROCESS / 1e9:.0f} GB in all, and parameter servers and workers "
-        "fit larger ones, to the same numbers.",
-        "cluster:",
-        "  strategy: auto",
-    ]
-    return text_of(lines)
-
-
-def selection_lines(proposal: Proposal) -> list[str]:
-    """The rows and columns that a regression needs, as keys of `data`."""
-    response = proposal.response
-    lines = []
-    if response.derive:
-        lines += ["  # New columns, in SQL.", "  derive:", *pairs(response.derive, 4)]
-    if response.where:
-        lines += ["  # Only rows that meet these conditions take part.", "  where:", *pairs(response.where, 4)]
-    if proposal.frequency:
-        lines += ["  # All rows are fitted: a row of a table stands for many.", "  split:", "    train: 'TRUE'"]
-    else:
-        lines += [
-            "  # A fifth of the rows, drawn at random, is kept to evaluate the fit.",
-            "  split:",
-            "    train: random < 0.8",
-            "    evaluate: random >= 0.8",
-        ]
-    lines += [
-        "  # What models may use. A row that lacks one of these is dropped, and counted on the page data/rows.html.",
-        f"  columns: [{', '.join(map(quoted, proposal.columns))}]",
-    ]
-    if proposal.rare:
-        lines += [
-            "  # Levels with fewer training rows than this are merged into one, (rare): by itself each would tell nothing.",
-            "  rare:",
-            *(f"    {quoted(name)}: {FEWEST_ROWS}" for name in proposal.columns if name in proposal.rare),
-        ]
-    if proposal.left_out:
-        lines += ["  # Left out:", *(f"  #   {name}: {reason}" for name, reason in proposal.why_left_out.items())]
-    return lines
-
-
-def model_lines(proposal: Proposal, calendar: Calendar, may_be_factors: list[str]) -> list[str]:
-    """The section `models`. `may_be_factors` are numbers of few values."""
-    response = proposal.response
-    return [
-        "models:",
-        f"  # The response: {response.reason}.",
-        f"  {quoted(response.name)}:",
-        *(f"    # {name} is a number; C({name}) makes a factor of it." for name in may_be_factors),
-        f"    formula: {quoted(proposal.formula)}",
-        f"    family: {response.family.name} # {response.family.regression} {response.name}",
-        *(
-            ["    # If the classes have an order: family: ordinal, and class_order: [the lowest, ..., the highest]."]
-            if response.family.name == Multinomial.name
-            else []
-        ),
-        *offset_lines(proposal),
-        *frequency_lines(proposal),
-        *error_lines(proposal, calendar),
-    ]
-
-
-def offset_lines(proposal: Proposal) -> list[str]:
-    if not proposal.offset:
-        return []
-    return [
-        "    # The count is proportional to this exposure: coefficients are about rates.",
-        f"    offset: {quoted(proposal.offset)}",
-    ]
-
-
-def frequency_lines(proposal: Proposal) -> list[str]:
-    if not proposal.frequency:
-        return []
-    return [
-        f"    # {proposal.frequency} says how many equal rows a row stands for. To explain the counts, ask for response="
-        f"{proposal.frequency}.",
-        f"    frequency: {quoted(proposal.frequency)}",
-    ]
-
-
-def error_lines(proposal: Proposal, calendar: Calendar) -> list[str]:
-    """The standard errors, or the penalty of a fit without any."""
-    if proposal.penalised:
-        return [
-            "    # The covariates tell some classes apart without error. Only a penalty keeps their coefficients finite, and a",
-            "    # penalised fit has no tests. Without these covariates remove the key.",
-            "    l2: 0.001",
-        ]
-    return [
-        *(f"    # {remark}" for remark in remarks_on_errors(proposal, calendar)),
-        f"    std_errors: {proposal.std_errors}",
-    ]
-
-
-def remarks_on_errors(proposal: Proposal, calendar: Calendar) -> list[str]:
-    """When the standard errors of a config are right."""
-    if proposal.units:
-        return [
-            f"Rows of one {proposal.cluster} may be alike, as it repeats; there are {proposal.units:,} different ones.",
-            "Write robust if rows are independent.",
-        ]
-    if proposal.cluster:
-        return [
-            f"Rows of one {calendar.date} may be alike, as they share its weather or prices; there are {calendar.dates:,} dates.",
-            "Write robust if rows are independent.",
-        ]
-    if calendar.date:
-        return [
-            f"Right if rows are independent. If those of one {calendar.date} are not, add it to data.columns and write",
-            f"cluster({calendar.date}); there are {calendar.dates:,} dates.",
-        ]
-    return ["Right if rows are independent; cluster(column) if those that share its value are not."]
+    values: dict[str, Any] = {"source": source, "layout": layout, "looked_at": looked_at, "bad_rows": bad_rows}
+    values |= {"proposal": proposal, "response": proposal.response, "calendar": calendar, "account": account(columns)}
+    values |= {"may_be_factors": may_be_factors(columns, proposal), "fewest_rows": FEWEST_ROWS}
+    values |= {"gigabytes": f"{LARGEST_FOR_ONE_PROCESS / 1e9:.0f}"}
+    return templates().get_template("config.yaml.j2").render(values)
 
 
 def writing_remarks(layout: Layout, how_to_name: str) -> list[str]:
@@ -231,55 +109,28 @@ def layout_text(
     labels
         Labels that pages show instead of their values.
     """
-    lines = [
-        f"# How the columns of {source} are called (left), what its header calls them (source), and what they hold.",
-        f"missing: {json.dumps(layout.missing, ensure_ascii=False)} # what stands for a missing value",
-    ]
-    if layout.encoding != "utf-8":
-        lines.append(f"encoding: {layout.encoding}")
-    if layout.separator != ",":
-        lines.append(f"separator: {quoted(layout.separator)} # what stands between columns")
-    if layout.decimal != ".":
-        lines.append(f"decimal: {quoted(layout.decimal)} # what stands before the decimals of a number")
-    if layout.thousands:
-        lines.append(f"thousands: {quoted(layout.thousands)} # what stands between groups of three digits")
-    if layout.strip_blanks:
-        lines.append("strip_blanks: true # blanks around a value are removed, except in quotes")
-    if layout.comment:
-        lines.append(f"comment: {quoted(layout.comment)} # lines above the header that begin so are skipped")
-    if layout.sheet:
-        lines.append(f"sheet: {quoted(layout.sheet)} # the sheet of the workbook")
-    if layout.header is not True:
-        shown = "false" if layout.header is False else f"[{', '.join(map(quoted, layout.header))}]"
-        lines.append(
-            f"header: {shown} # the file begins with a row: true if with names, [age, sex] to name the columns"
-        )
-    lines.append(
-        "columns: # string, integer, number, date, or clock (741 is 07:41); a column that is not listed is not read"
+    values = {"source": source, "layout": layout, "doubtful": doubtful, "derive": derive, "labels": labels}
+    return templates().get_template("layout.yaml.j2").render(values)
+
+
+def templates() -> jinja2.Environment:
+    """The YAML that `init` writes: every value in it is `printed`."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: printed(str(value)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    for name, column in layout.columns.items():
-        entries = {"source": column.source} if column.source != name else {}
-        entries |= {"type": column.type} | ({"format": column.formats[0]} if column.formats else {})
-        entries |= {key: value for key in ("symbol", "label") if (value := getattr(column, key))}
-        shown = ", ".join(f"{key}: {quoted(value)}" for key, value in entries.items())
-        if column.labels:
-            shown += f", labels: {{{', '.join(f'{value}: {quoted(label)}' for value, label in column.labels.items())}}}"
-        remark = f" # {doubtful[name]}" if name in doubtful else ""
-        lines.append(
-            f"  {quoted(name)}: {column.type if len(entries) == 1 and not column.labels else f'{{{shown}}}'}{remark}"
-        )
-    if derive:
-        lines += ["# Made of the date.", "derive:", *pairs(derive, 2)]
-    if labels:
-        lines += ["describe: # what pages and pictures show in place of the numbers"]
-        for name, called in labels.items():
-            shown = ", ".join(f"{value}: {label}" for value, label in called.items())
-            lines.append(f"  {quoted(name)}: {{labels: {{{shown}}}}}")
-    return text_of(lines)
-
-
-def text_of(lines: Iterable[str]) -> str:
-    return "".join(f"{printed(line)}\n" for line in lines)
+    environment.filters |= {
+        "quoted": quoted,
+        "pairs": pairs,
+        "described": described,
+        "json": partial(json.dumps, ensure_ascii=False),
+        "count": "{:,}".format,
+    }
+    return environment
 
 
 def printed(text: str) -> str:
@@ -289,8 +140,18 @@ def printed(text: str) -> str:
     return text.translate({code: f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}" for code in hidden})
 
 
-def pairs(entries: Mapping[str, str], indent: int) -> list[str]:
-    return [f"{'':{indent}}{quoted(key)}: {quoted(value)}" for key, value in entries.items()]
+def described(name: str, column: LayoutColumn) -> str:
+    """A column of a layout: its type, and in a mapping what else there is to say."""
+    entries = {"source": column.source} if column.source != name else {}
+    entries |= {"type": column.type} | ({"format": column.formats[0]} if column.formats else {})
+    entries |= {key: value for key in ("symbol", "label") if (value := getattr(column, key))}
+    labels = f", labels: {{{pairs(column.labels)}}}" if column.labels else ""
+    return column.type if len(entries) == 1 and not labels else f"{{{pairs(entries)}{labels}}}"
+
+
+def pairs(entries: Mapping[str, str]) -> str:
+    """The entries of a mapping in one line. Its keys are words or numbers."""
+    return ", ".join(f"{key}: {quoted(value)}" for key, value in entries.items())
 
 
 def quoted(text: str) -> str:
