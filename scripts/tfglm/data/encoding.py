@@ -15,20 +15,6 @@ from tfglm.data.shards import StoredColumn, raw_type
 from tfglm.errors import UserError
 
 
-def kind_of(values: pa.Array) -> Kind:
-    """Return the kind of the values of a column; dates become text. Raises TypeError for a type that no column has."""
-    kind = values.type
-    if pa.types.is_integer(kind):
-        return "integer"
-    if pa.types.is_floating(kind) or pa.types.is_null(kind):
-        return "number"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind):
-        return "text"
-    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return "image"
-    raise TypeError(f"a column of values of type {kind}")
-
-
 @dataclass(frozen=True)
 class PatternGroup:
     """The rows of a chunk or a shard that are of one split, given by its number, and lack the same values, given by their code

@@ -5,11 +5,11 @@ all others: unlike polars, pyarrow refuses a line with too few or too many field
 """
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -155,12 +155,7 @@ class Parser:
     def parse(self, data: memoryview | pa.RecordBatch) -> Parsed:
         """Raises one of UNREADABLE."""
         if isinstance(data, pa.RecordBatch):
-            columns = {}
-            for name, how in self.columns.items():
-                columns[name], wrong = self._typed(data, how)
-                if wrong.any():
-                    raise Unreadable(f"column `{name}`")
-            return Parsed(data.num_rows, columns, data.num_rows)
+            return Parsed(data.num_rows, self._sound_columns(partial(self._typed, data)), data.num_rows)
         if not len(data):
             empty = {name: pa.nulls(0, ARROW_TYPES[column.type]) for name, column in self.columns.items()}
             return Parsed(0, {name: Distinct.of(array) for name, array in empty.items()}, 0)
@@ -237,12 +232,16 @@ class Parser:
             values = self._distinct(table, source).values.to_pylist()
             if any(header[self.header.index(source)] in values for header in self.headers):
                 self._refuse_header(data)
+        return Parsed(table.num_rows, self._sound_columns(partial(self._values, table)), lines, with_rows)
+
+    def _sound_columns(self, read: Callable[[LayoutColumn], tuple[Distinct, np.ndarray]]) -> dict[str, Distinct]:
+        """The columns as `read` gives them, with which of their values are none. Raises Unreadable if one is none."""
         columns = {}
         for name, how in self.columns.items():
-            columns[name], wrong = self._values_of_bytes(self._distinct(table, how.source), how)
+            columns[name], wrong = read(how)
             if wrong.any():
                 raise Unreadable(f"column `{name}`")
-        return Parsed(table.num_rows, columns, lines, with_rows)
+        return columns
 
     def _read(self, data: memoryview | bytes) -> pa.Table:
         """The needed columns as the file names them, or any column if none is needed."""
@@ -265,6 +264,9 @@ class Parser:
         if not column.num_chunks:
             return Distinct(pa.nulls(0, pa.binary()), np.zeros(0, np.int32))
         return Distinct.of(column.chunk(0))
+
+    def _values(self, table: pa.Table, how: LayoutColumn) -> tuple[Distinct, np.ndarray]:
+        return self._values_of_bytes(self._distinct(table, how.source), how)
 
     def _values_of_bytes(self, raw: Distinct, how: LayoutColumn) -> tuple[Distinct, np.ndarray]:
         """A column, and which of its values are none or not in the encoding (bool)."""
@@ -306,42 +308,44 @@ class Parser:
 
         It examines all lines together, because a block may have many unreadable lines.
         """
+        separator, problems = self.layout.separator_bytes, dict[int, LineProblem]()
         if isinstance(data, pa.RecordBatch):
-            return self._examine_batch(data)
-        lines = csv_lines.lines_of(bytes(data))
-        problems = csv_lines.problems_of(lines, self.headers, self.layout.separator_bytes)
-        sound = np.array([place for place, line in enumerate(lines) if line and place not in problems], np.int64)
-        if not len(sound):
-            empty = self.parse(memoryview(b""))
-            return problems, Parsed(0, empty.columns, len(lines), sound)
-        table = self._read(b"".join(lines[place] + b"\n" for place in sound))
+            count, sound, read = data.num_rows, np.arange(data.num_rows), partial(self._typed, data)
+        else:
+            lines = csv_lines.lines_of(bytes(data))
+            problems = csv_lines.problems_of(lines, self.headers, separator)
+            sound = np.array([place for place, line in enumerate(lines) if line and place not in problems], np.int64)
+            if not len(sound):
+                return problems, Parsed(0, self.parse(memoryview(b"")).columns, len(lines), sound)
+            count, table = len(lines), self._read(b"".join(lines[place] + b"\n" for place in sound))
+            read = partial(self._values, table)
         columns = {}
         bad = np.zeros(len(sound), bool)
         for name, how in self.columns.items():
-            columns[name], wrong = self._values_of_bytes(self._distinct(table, how.source), how)
+            columns[name], wrong = read(how)
             rows = np.append(wrong, False).take(columns[name].indices, mode="wrap") & ~bad
             for row in np.flatnonzero(rows).tolist():
-                fields = csv_lines.fields_of(lines[sound[row]], self.layout.separator_bytes) or []
-                problems[int(sound[row])] = self._problem_of_bytes(name, how, fields[self.header.index(how.source)])
+                if isinstance(data, pa.RecordBatch):
+                    value = data.column(how.source)[row].as_py()
+                else:
+                    fields = csv_lines.fields_of(lines[sound[row]], separator) or []
+                    value = fields[self.header.index(how.source)]
+                problems[int(sound[row])] = self._problem_of(name, how, value)
             bad |= rows
-        parsed = Parsed(len(sound), columns, len(lines), sound)
-        return problems, parsed.taken(np.flatnonzero(~bad))
+        return problems, Parsed(len(sound), columns, count, sound).taken(np.flatnonzero(~bad))
 
-    def _problem_of_bytes(self, name: str, how: LayoutColumn, raw: bytes) -> LineProblem:
-        place = f"column `{how.source}`: "
-        try:
-            value = raw.decode(self.layout.encoding)
-        except UnicodeError:
-            encoding = self.layout.encoding
-            remark = (
-                f"{place}bytes that are not {encoding.upper()} ({raw[:100]!r}); correct the line, or set `encoding` in "
-            )
-            remark += "the layout, such as `latin-1`, to what it is"
-            return LineProblem(f"value of {name}", remark)
-        return self._not_of_type(name, how, value)
-
-    def _not_of_type(self, name: str, how: LayoutColumn, value: str) -> LineProblem:
-        """Describe the problem of a value that does not have the type of its column."""
+    def _problem_of(self, name: str, how: LayoutColumn, value: Any) -> LineProblem:
+        """Describe the problem of a value that is not in the encoding, or does not have the type of its column."""
+        if isinstance(value, bytes):
+            try:
+                value = value.decode(self.layout.encoding)
+            except UnicodeError:
+                remark = (
+                    f"column `{how.source}`: bytes that are not {self.layout.encoding.upper()} ({value[:100]!r}); correct the "
+                    "line, or set `encoding` in the layout, such as `latin-1`, to what it is"
+                )
+                return LineProblem(f"value of {name}", remark)
+        value = str(value)
         written = f" with thousands (`{self.layout.thousands}`)" if self.layout.thousands else ""
         written += f" with the symbol `{how.symbol}`" if how.symbol else ""
         wanted = {
@@ -382,24 +386,6 @@ class Parser:
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
             self._note_writings(column.values, values, wrong, how)
         return Distinct(values, column.indices), wrong
-
-    def _examine_batch(self, batch: pa.RecordBatch) -> tuple[dict[int, LineProblem], Parsed]:
-        """The counterpart of `examine` for rows with types."""
-        problems: dict[int, LineProblem] = {}
-        columns = {}
-        bad = np.zeros(batch.num_rows, bool)
-        for name, how in self.columns.items():
-            columns[name], wrong = self._typed(batch, how)
-            rows = np.append(wrong, False).take(columns[name].indices, mode="wrap") & ~bad
-            for row in np.flatnonzero(rows).tolist():
-                value = batch.column(how.source)[row].as_py()
-                if isinstance(value, bytes):
-                    problems[row] = self._problem_of_bytes(name, how, value)
-                else:
-                    problems[row] = self._not_of_type(name, how, str(value))
-            bad |= rows
-        parsed = Parsed(batch.num_rows, columns, batch.num_rows, np.arange(batch.num_rows))
-        return problems, parsed.taken(np.flatnonzero(~bad))
 
     def _refuse_header(self, data: memoryview) -> None:
         """Raise Unreadable if a line is the header once more."""

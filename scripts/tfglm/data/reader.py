@@ -17,8 +17,7 @@ from tfglm.config import FILE, RANDOM, Layout, SelectionConfig
 from tfglm.data.blocks import InputBlock
 from tfglm.data.csv_lines import LineProblem
 from tfglm.data.distinct import Distinct
-from tfglm.data.encoding import ColumnEncoder, Encoder, ImageEncoder, kind_of
-from tfglm.data.kinds import Kind
+from tfglm.data.encoding import ColumnEncoder, Encoder, ImageEncoder
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.parser import UNREADABLE, Parsed, Parser
 from tfglm.data.selection import Selection, selection
@@ -57,9 +56,6 @@ class KeptRows:
     first: int = 0
 
 
-_kinds: dict[Selection, list[Kind]] = {}
-
-
 @dataclass
 class InputReader:
     """One file; `read`, `lines` and `dropped` count what has passed."""
@@ -95,9 +91,9 @@ class InputReader:
         parser.check_types()
         dropped = Counter(dict.fromkeys(selected.reasons, 0))
         reader = cls(file, parser, selected, settings, log, limits, [], dropped)
-        for name, kind in zip((MISSING, *settings.columns), reader.kinds(), strict=True):
+        for name, kind in {MISSING: "text", **selected.kinds}.items():
             if kind != "image":
-                reader.encoders.append(ColumnEncoder(name, kind, limits))
+                reader.encoders.append(ColumnEncoder(name, kind or "number", limits))  # of a column of nulls
             elif parser.images:
                 reader.encoders.append(ImageEncoder(name, parser.images.shape))
             else:
@@ -105,17 +101,6 @@ class InputReader:
                     f"{path}: `{name}` has the type image in the layout, and images are read from .npz files only"
                 )
         return reader
-
-    def kinds(self) -> list[Kind]:
-        """The kinds of the columns of MISSING and of the settings, from a block without rows."""
-        if self.selection not in _kinds:
-            try:
-                empty = self.select(InputBlock(memoryview(b""), 2))
-            except UNREADABLE as error:
-                where = "data.derive, data.where or data.split"
-                raise UserError(f"{self.parser.path}: {where}: {str(error).splitlines()[0]}") from error
-            _kinds[self.selection] = [kind_of(column.values) for column in empty.columns]
-        return _kinds[self.selection]
 
     def kept_rows(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[KeptRows]:
         """Yield the kept rows, block by block in the order of the file.
