@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,24 +18,14 @@ from tfglm.errors import UserError
 
 LONGEST_LINE = 64 << 20
 
-PLAIN = Dialect()
-
 SLACK = 64
 """Bytes allocated behind each block, so that its last bytes can be read as a whole vector."""
-
 
 LINE = 1 << 12
 """Bytes more than asked for, as a block begins with what the last one left of a line."""
 
-
 STEP = 1 << 20
 """Bytes: so that files of like size use the same memory."""
-
-
-class ReadsInto(Protocol):
-    """The methods of a stream of bytes, which IO[bytes] does not declare completely."""
-
-    def readinto(self, buffer: memoryview, /) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -78,12 +68,12 @@ def parquet_blocks(path: Path, columns: Sequence[str]) -> Iterator[InputBlock]:
 def csv_blocks(
     path: Path,
     block_bytes: int,
-    threads: int = 1,
-    fields: int = 0,
-    numbered: bool = False,
-    dialect: Dialect = PLAIN,
-    checksum: xxh3_128 | None = None,
-    buffers: Buffers | None = None,
+    threads: int,
+    fields: int,
+    numbered: bool,
+    dialect: Dialect,
+    checksum: xxh3_128 | None,
+    buffers: Buffers,
 ) -> Iterator[InputBlock]:
     """The lines of a CSV file behind its header, or all of a file without one.
 
@@ -115,58 +105,37 @@ def csv_blocks(
         skipped, header = csv_lines.header_line(stream, comment=dialect.comment.encode())
         if checksum:
             checksum.update(b"".join([*skipped, header]))
-        row, first = b"", len(skipped) + 2
+        separator, rest, first = dialect.separator_bytes, b"", len(skipped) + 2
         if dialect.header is not True:
-            row, first = header.removeprefix(codecs.BOM_UTF8), first - 1
-        buffers = buffers or Buffers()
-        for lines in whole_lines(stream, path, block_bytes, fields, dialect.separator_bytes, checksum, buffers, row):
-            if dialect.strip_blanks:
-                lines = csv_lines.without_blanks(lines, dialect.separator_bytes)
-            yield InputBlock(lines, first if numbered else 0)
-            first += csv_lines.count_of_lines(np.frombuffer(lines, np.uint8)) if numbered else 0
+            rest, first = header.removeprefix(codecs.BOM_UTF8), first - 1
+        size = filled = 0
+        while filled == size:
+            size = len(rest) + block_bytes
+            buffer = buffers.take(size + SLACK)
+            buffer[: len(rest)] = rest
+            filled = len(rest) + fill(stream, memoryview(buffer)[len(rest) : size])
+            if checksum:
+                checksum.update(memoryview(buffer)[len(rest) : filled])
+            end = buffer.rfind(b"\n", 0, filled) + 1
+            if fields:
+                end = csv_lines.end_of_records(buffer, end, fields, separator) if filled == size else filled
+            rest = bytes(memoryview(buffer)[end:filled])
+            pieces = [memoryview(buffer)[:end], memoryview(rest if filled < size else b"")]
+            for lines in filter(len, pieces):
+                if dialect.strip_blanks:
+                    lines = csv_lines.without_blanks(lines, separator)
+                yield InputBlock(lines, first if numbered else 0)
+                first += csv_lines.count_of_lines(np.frombuffer(lines, np.uint8)) if numbered else 0
+            if len(rest) > LONGEST_LINE:
+                raise UserError(f"{path}: is not a CSV file (a line of more than {len(rest) >> 20} MB)")
 
 
-def whole_lines(
-    stream: IO[bytes],
-    path: Path,
-    block_bytes: int,
-    fields: int,
-    separator: bytes,
-    checksum: xxh3_128 | None,
-    buffers: Buffers,
-    rest: bytes = b"",
-) -> Iterator[memoryview]:
-    """The rest of a stream, behind what is already read of it, in pieces of about `block_bytes` that end where a line ends.
-
-    Given the number of fields, none ends within a record of several lines. The checksum takes what is read.
-    """
-    while True:
-        size = len(rest) + block_bytes
-        buffer = buffers.take(size + SLACK)
-        buffer[: len(rest)] = rest
-        filled = len(rest) + fill(stream, memoryview(buffer)[len(rest) : size])
-        if checksum:
-            checksum.update(memoryview(buffer)[len(rest) : filled])
-        end = buffer.rfind(b"\n", 0, filled) + 1
-        if fields:
-            end = csv_lines.end_of_records(buffer, end, fields, separator) if filled == size else filled
-        rest = bytes(memoryview(buffer)[end:filled])
-        if end:
-            yield memoryview(buffer)[:end]
-        if filled < size:
-            break
-        if len(rest) > LONGEST_LINE:
-            raise UserError(f"{path}: is not a CSV file (a line of more than {len(rest) >> 20} MB)")
-    if len(rest):
-        yield memoryview(rest)
-
-
-def fill(stream: IO[bytes], buffer: memoryview) -> int:
+def fill(stream: Any, buffer: memoryview) -> int:
     """Read until the buffer is full or the stream ends, so that blocks are the same whatever a file is packed in.
 
     Returns the number of bytes read.
     """
     filled = 0
-    while filled < len(buffer) and (size := cast(ReadsInto, stream).readinto(buffer[filled:])):
+    while filled < len(buffer) and (size := stream.readinto(buffer[filled:])):
         filled += size
     return filled

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tfglm.config import Dialect
 from tfglm.data import csv_lines, images
-from tfglm.data.images import has_images
-from tfglm.data.packing import entry_of, opened, packing
+from tfglm.data.packing import entry_of, has_images, opened, packing
 from tfglm.data.parquet_files import read_schema
 from tfglm.errors import UserError
 

@@ -28,11 +28,6 @@ ARRAYS = {"": ("images", "labels"), "train": ("x_train", "y_train"), "test": ("x
 """Names of the pixels and of the labels, by part."""
 
 
-def has_images(path: Path) -> bool:
-    """Whether a file is one of images, by its ending: inside, other archives look alike."""
-    return path.suffix.lower() == ".npz"
-
-
 @dataclass(frozen=True)
 class ImageArrays:
     """Some images: pixels uint8 [images, height, width], and labels [images], if they are known."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from tfglm.config import Dialect, Layout, SelectionConfig, shipped_layouts
 from tfglm.data.foreign import as_converted
 from tfglm.data.header import read_header
-from tfglm.data.images import has_images
-from tfglm.data.packing import foreign_kind, packing
+from tfglm.data.packing import foreign_kind, has_images, packing
 from tfglm.data.parquet_files import natural_type, read_schema
 from tfglm.data.selection import selection
 from tfglm.errors import Problems, UserError, nearest, short

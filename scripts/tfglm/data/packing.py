@@ -78,6 +78,11 @@ DAMAGES = (
 """The errors of the libraries that unpack."""
 
 
+def has_images(path: Path) -> bool:
+    """Whether a file is one of images, by its ending: inside, other archives look alike."""
+    return path.suffix.lower() == ".npz"
+
+
 def packing(path: Path) -> Packing:
     """Return the compression or kind of the file from its first bytes: the ending of its name may be missing or wrong.
 
@@ -169,7 +174,7 @@ def foreign_kind(path: Path) -> ForeignKind | None:
     # The name inside of an archive spares a look, which takes a tenth of a second for each .bz2 file.
     if (
         kind not in ("gzip", "bz2", "zip")
-        or is_images(path)
+        or has_images(path)
         or TEXT.search(entry_of(path) if kind == "zip" else path.name)
     ):
         return None
@@ -183,7 +188,7 @@ def estimated_csv_bytes(path: Path) -> int:
     kind = packing(path)
     if kind == "zip":
         with reported(path), zipfile.ZipFile(path) as archive:
-            read = files_in(archive) if is_images(path) else [table_in(path, archive)]
+            read = files_in(archive) if has_images(path) else [table_in(path, archive)]
             return sum(archive.getinfo(name).file_size for name in read)
     return int(path.stat().st_size * EXPANSION[kind])
 
@@ -209,17 +214,14 @@ def opened(path: Path, threads: int = 1, sheet: str = "") -> Iterator[IO[bytes]]
 
     Raises UserError for an archive with more than one table, and for a file that cannot be converted.
     """
-    with reported(path), _stream(path, threads, sheet) as stream:
-        yield stream
-
-
-def _stream(path: Path, threads: int, sheet: str) -> IO[bytes]:
-    kind, foreign = packing(path), foreign_kind(path)
-    if foreign:
-        return (
-            json_lines(path, _unpacked(path, kind, threads)) if foreign == "json" else converted(path, foreign, sheet)
-        )
-    return _unpacked(path, kind, threads)
+    with reported(path):
+        kind, foreign = packing(path), foreign_kind(path)
+        if foreign and foreign != "json":
+            source: IO[bytes] = converted(path, foreign, sheet)
+        else:
+            source = _unpacked(path, kind, threads)
+        with json_lines(path, source) if foreign == "json" else source as stream:
+            yield stream
 
 
 def _unpacked(path: Path, kind: Packing, threads: int) -> IO[bytes]:
@@ -254,15 +256,10 @@ def entry_of(path: Path) -> str:
 
 def left_out(path: Path) -> list[str]:
     """Files of an archive that are ignored: they accompany its table."""
-    if packing(path) != "zip" or is_images(path):
+    if packing(path) != "zip" or has_images(path):
         return []
     with reported(path), zipfile.ZipFile(path) as archive:
         return [name for name in files_in(archive) if name != table_in(path, archive)]
-
-
-def is_images(path: Path) -> bool:
-    """Whether it is an archive of arrays, which are all read."""
-    return path.suffix.lower() == ".npz"
 
 
 def files_in(archive: zipfile.ZipFile) -> list[str]:

@@ -24,9 +24,9 @@ from tfglm.data.blocks import Buffers, InputBlock, csv_blocks, parquet_blocks
 from tfglm.data.csv_lines import LineProblem
 from tfglm.data.distinct import Distinct
 from tfglm.data.header import skipped_lines
-from tfglm.data.images import Images, has_images
+from tfglm.data.images import Images
 from tfglm.data.limits import BLOCK_BYTES, MOST_CODES
-from tfglm.data.packing import estimated_csv_bytes, foreign_kind, packing
+from tfglm.data.packing import estimated_csv_bytes, foreign_kind, has_images, packing
 from tfglm.data.parquet_files import check_types
 from tfglm.data.sql import FAILURES
 from tfglm.data.values import ARROW_TYPES, Unreadable, decoded, refined, typed_values_of, values_of

@@ -7,8 +7,8 @@ import polars as pl
 
 from tfglm.config import SelectionConfig, load_layout, shipped_layouts
 from tfglm.data.header import read_header
-from tfglm.data.images import has_images
 from tfglm.data.layouts import Recognition, recognised
+from tfglm.data.packing import has_images
 from tfglm.errors import UserError
 from tfglm.survey.columns import present
 

@@ -16,10 +16,9 @@ from tfglm.config.messages import validated
 from tfglm.config.models import columns_of
 from tfglm.config.responses import DOT, computed_response, dot_written_out
 from tfglm.data.header import read_header
-from tfglm.data.images import has_images
 from tfglm.data.layouts import recognised
 from tfglm.data.packages import located
-from tfglm.data.packing import foreign_kind, packing
+from tfglm.data.packing import foreign_kind, has_images, packing
 from tfglm.data.reader import InputReader
 from tfglm.data.workbooks import sheets_with_values
 from tfglm.design.early import model_problems

@@ -14,8 +14,7 @@ from tfglm.config import FILE, RANDOM, Dialect, Layout, LayoutColumn
 from tfglm.config.base import LONGEST_NAME, is_hidden
 from tfglm.data.foreign import column_labels, value_labels
 from tfglm.data.header import conversion_command
-from tfglm.data.images import has_images
-from tfglm.data.packing import foreign_kind, packing
+from tfglm.data.packing import foreign_kind, has_images, packing
 from tfglm.data.parquet_files import batches, holds_text, is_bytes, is_time, natural_type, read_schema
 from tfglm.data.parser import UNREADABLE, Parser
 from tfglm.data.sql import parsed
