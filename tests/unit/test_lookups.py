@@ -28,7 +28,7 @@ def test_rows_have_what_stands_at_their_number(either, table_type, type_of_numbe
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.float32, np.float64, np.dtype((np.void, 6))])
 def test_rows_are_put_in_another_order(either, kind):
     values = np.frombuffer(RANDOM.bytes(len(ROWS) * np.dtype(kind).itemsize), kind)
-    assert lookups.permuted(values, ROWS).tobytes() == values[ROWS].tobytes()
+    assert lookups.looked_up(values, ROWS).tobytes() == values[ROWS].tobytes()
 
 
 @pytest.mark.parametrize("most", [1, 2**8, 2**16])

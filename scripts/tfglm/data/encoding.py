@@ -327,7 +327,7 @@ class FinishedColumn:
     def finished(self, chunk: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the result of `ColumnEncoder.encode` in its stored form, in a given order of rows."""
         if chunk.dtype.kind in "Vf":
-            return lookups.permuted(chunk.astype(self.final.dtype) if chunk.dtype.kind == "f" else chunk, rows)
+            return lookups.looked_up(chunk.astype(self.final.dtype) if chunk.dtype.kind == "f" else chunk, rows)
         return lookups.looked_up(self.final, chunk, rows)
 
 

@@ -21,8 +21,16 @@ def load() -> None:
 
 def looked_up(table: np.ndarray, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
     """table[numbers], or table[numbers[rows]], for small unsigned numbers; `rows` are of 32 bits."""
-    if _loops:
-        return _loops.looked_up(table, numbers, rows)
+    if _loops and table.dtype.kind != "V":
+        found = np.empty(len(numbers if rows is None else rows), table.dtype)
+        words, out = (
+            values.view(f"u{table.itemsize}") for values in (table, found)
+        )  # one loop for all types of a size
+        if rows is None:
+            _loops.look_up(words, numbers, out)
+        else:
+            _loops.look_up_some(words, numbers, rows, out)
+        return found
     if table.dtype == numbers.dtype == np.uint8 and len(table):
         # Four times as fast as take, which needs indices of 8 bytes.
         found = np.frombuffer(numbers.tobytes().translate(table.tobytes().ljust(256, b"\0")), np.uint8)
@@ -31,14 +39,13 @@ def looked_up(table: np.ndarray, numbers: np.ndarray, rows: np.ndarray | None = 
     return found if rows is None else found.take(rows)
 
 
-def permuted(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """values[rows], for `rows` of 32 bits."""
-    return _loops.permuted(values, rows) if _loops and values.dtype.kind != "V" else values.take(rows)
-
-
 def ascending(keys: np.ndarray) -> np.ndarray:
     """Return the rows, uint32, sorted by keys of 16 bits; rows with equal keys keep their order."""
-    return _loops.ascending(keys) if _loops else keys.argsort(kind="stable").astype(np.uint32)
+    if not _loops:
+        return keys.argsort(kind="stable").astype(np.uint32)
+    rows = np.empty(len(keys), np.uint32)
+    _loops.sort(keys, np.zeros(2**16, np.uint32), rows)
+    return rows
 
 
 def joined(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -48,8 +55,12 @@ def joined(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndar
     for others, size in zip(numbers[1:], sizes[1:], strict=True):
         joint *= np.uint16(size % 2**16)  # beside 2^16 there is but the number 0
         joint += others
-    most = int(np.prod(sizes))
-    return joint, _loops.occurring(joint, most) if _loops else np.flatnonzero(np.bincount(joint, minlength=most))
+    occur = np.zeros(int(np.prod(sizes)), bool)
+    if _loops:
+        _loops.mark(joint, occur)
+    else:
+        occur[joint] = True
+    return joint, np.flatnonzero(occur)
 
 
 def counted(codes: np.ndarray) -> np.ndarray:
@@ -59,7 +70,9 @@ def counted(codes: np.ndarray) -> np.ndarray:
     if len(codes) < 2**16:
         return np.bincount(codes)
     if _loops and codes.itemsize <= 2:
-        return _loops.counted(codes)
+        lanes = np.zeros((_loops.LANES, 256**codes.itemsize), np.int64)
+        _loops.count(codes, lanes)
+        return np.trim_zeros(lanes.sum(0), "b")
     if codes.dtype != np.uint8:
         return np.bincount(codes)
     # Two at a time takes half as long.

@@ -17,6 +17,7 @@ import hashlib
 import io
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -178,32 +179,14 @@ class IngestedFile:
 
         path = self.folder / LEVELS
         try:
-            if self._has_one_table:
-                tables = tables_by_column(self._small_levels or path.read_bytes())
-                return tables[name] if name in tables else next(iter(tables.values())).clear()
-            with parquet.ParquetFile(self._levels, metadata=self._footer, page_checksum_verification=True) as file:
-                table = file.read_row_group(list(self._columns).index(name), use_threads=False)
+            if self._small_levels is not None:
+                return tables_by_column(self._small_levels)[name]
+            with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+                place = list(self._columns).index(name) if file.num_row_groups > 1 else 0
+                table = pl.DataFrame(file.read_row_group(place, use_threads=False))
         except (OSError, pa.ArrowException) as error:
             raise digests.changed(path, str(error).splitlines()[0], delete=self.folder / MANIFEST) from error
-        return pl.DataFrame(table.drop(["column"]))
-
-    @property
-    def _levels(self) -> Any:
-        """Where `levels.parquet` is read."""
-        import pyarrow as pa
-
-        return self.folder / LEVELS if self._small_levels is None else pa.BufferReader(self._small_levels)
-
-    @cached_property
-    def _footer(self) -> Any:
-        from pyarrow import parquet
-
-        return parquet.read_metadata(self._levels)
-
-    @property
-    def _has_one_table(self) -> bool:
-        """Whether the tables of levels of all columns are read together."""
-        return self._footer.num_row_groups < len(self._columns)
+        return table.filter(pl.col("column") == name).drop("column")
 
     def shard_checksums(self) -> Iterator[tuple[Shard, np.ndarray]]:
         """Yield each shard with the checksums of its blocks, uint64 [blocks, columns]."""
@@ -271,7 +254,7 @@ class IngestedFile:
         """Return the values of the codes 1, 2, ... of a stored column, in the order of the codes."""
         if name not in self._values:
             kinds = {column.name: column.kind for column in self.manifest.columns if column.coded}
-            if self._small_levels is not None and self._has_one_table:
+            if self._small_levels is not None:
                 # All are read together, and kept: most are wanted.
                 tables = read_tables(self._small_levels, ("code", *dict.fromkeys(kinds.values())))
             else:
@@ -294,8 +277,7 @@ def tables_by_column(content: bytes) -> "dict[str, pl.DataFrame]":
 
 
 def read_tables(content: bytes, parts: Sequence[str] | None = None) -> "dict[str, pl.DataFrame]":
-    """The tables of the columns that have rows in a `levels.parquet` with a single row group; of these some columns, or all.
-    Raises pa.ArrowException."""
+    """The tables of levels by column in a `levels.parquet`; of these some columns, or all. Raises pa.ArrowException."""
     import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -303,10 +285,11 @@ def read_tables(content: bytes, parts: Sequence[str] | None = None) -> "dict[str
 
     source, read = pa.BufferReader(content), ["column", *parts] if parts else None
     with parquet.ParquetFile(source, page_checksum_verification=True, read_dictionary=["column"]) as file:
-        table = file.read_row_group(0, columns=read, use_threads=False)
+        table = file.read(columns=read, use_threads=False)
     names = table["column"].combine_chunks()
     runs = pc.run_end_encode(names.indices)
-    rows, tables, first = pl.DataFrame(table.drop(["column"])), {}, 0
+    rows, first = pl.DataFrame(table.drop(["column"])), 0
+    tables = defaultdict(rows.clear)  # a column may have no rows
     for number, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
         tables[names.dictionary[number].as_py()] = rows.slice(first, end - first)
         first = end

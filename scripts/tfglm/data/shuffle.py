@@ -85,7 +85,7 @@ class Shuffler:
                 order[-1] = order[-1].take(lookups.ascending(random.integers(0, 2**16, len(order[-1]), np.uint16)))
         sizes = [len(rows) for rows in order]
         taken = np.concatenate(order).astype(np.uint32)
-        patterns = lookups.permuted(columns[0], taken)
+        patterns = lookups.looked_up(columns[0], taken)
         ends = np.cumsum([0, *sizes]).tolist()
         groups = [
             group
@@ -94,7 +94,7 @@ class Shuffler:
         ]
         permuted: list[np.ndarray | tuple[Path, np.dtype]] = []
         for number, (encoder, values) in enumerate(zip(self.encoders, columns, strict=True)):
-            values = lookups.permuted(values, taken) if number else patterns
+            values = lookups.looked_up(values, taken) if number else patterns
             encoder.note(values, groups)
             permuted.append(self._spilled(chunk, number, values) if spill else values)
         return Chunk(np.array(sizes), permuted)
@@ -169,7 +169,7 @@ class ShuffledShard:
         if len({chunk.dtype.kind for chunk in chunks}) > 1:  # codes, and then plain values
             everywhere = [np.arange(len(chunk), dtype=np.uint32) for chunk in chunks]
             finished = [column.finished(chunk, rows) for chunk, rows in zip(chunks, everywhere, strict=True)]
-            return lookups.permuted(np.concatenate(finished), order)
+            return lookups.looked_up(np.concatenate(finished), order)
         return column.finished(np.concatenate(chunks), order)
 
 

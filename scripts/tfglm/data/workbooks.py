@@ -1,7 +1,8 @@
 """One sheet of an Excel file, row by row as texts: the values that Excel has stored, not the formulas.
 
 Empty cells are empty texts, errors are `#N/A` and the like, dates `2019-03-23`, and with a time of day `2019-03-23 20:21:09`.
-Durations, whose format is `[h]:mm` or the like, are hours.
+Durations, whose format is `[h]:mm` or the like, are hours. fastexcel was tried: it reads merged cells and formulas without a
+value as empty, errors too, and gives each date a time of day.
 """
 
 import re

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from tfglm.config import Layout, SelectionConfig
+from tfglm.config import Layout, LayoutColumn, SelectionConfig
 from tfglm.data.limits import DEFAULT_LIMITS
 from tfglm.data.reader import InputReader
 from tfglm.data.selection import selection
@@ -108,8 +108,8 @@ def sample(path: Path, header: list[str], layout: Layout) -> Sample:
     return Sample(rows, unreadable, reader.shown[:3], complete)
 
 
-def described(series: pl.Series, labels: Mapping[str, str] | None = None) -> ColumnSummary:
-    """Return the summary of a column; `labels` are those of its values."""
+def described(series: pl.Series, words: ColumnSummary | LayoutColumn | None = None) -> ColumnSummary:
+    """Return the summary of a column; `words` has the labels of its values, and its own."""
     known = series.drop_nulls().alias("value")
     kind: Kind = "text"
     if series.dtype.is_integer():
@@ -122,6 +122,6 @@ def described(series: pl.Series, labels: Mapping[str, str] | None = None) -> Col
     # Among equally frequent values, take the first in order, so that a survey of the same file gives the same result.
     frequent = counts.sort("count", "value", descending=[True, False]).head(5).rows()
     least, greatest = (known.min(), known.max()) if len(known) else (None, None)
-    return ColumnSummary(
-        series.name, kind, series.null_count(), len(counts), least, greatest, tuple(frequent), labels or {}
-    )
+    labels, label = (words.labels, words.label or "") if words else ({}, "")
+    missing = series.null_count()
+    return ColumnSummary(series.name, kind, missing, len(counts), least, greatest, tuple(frequent), labels, label)

@@ -149,10 +149,7 @@ def init(
         layout, labelled = with_labels(without_midnights(layout, seen.rows), path, seen.rows)
     clocks = {} if known else clocks_beside_dates(layout)
     values = seen.rows if known else seen.rows.select(name for name in layout.columns if name not in clocks.values())
-    columns = [described(series, None if known else layout.columns[series.name].labels) for series in values]
-    if not known:
-        called = {name: column.label or "" for name, column in layout.columns.items()}
-        columns = [replace(column, label=called.get(column.name, "")) for column in columns]
+    columns = [described(series, None if known else layout.columns[series.name]) for series in values]
     calendar = calendar_of(columns, seen.rows, seen.complete, derives=known is None, clocks=clocks)
     rows = f"{len(values):,} rows of {source}"
     looked_at = f"all {rows}" if seen.complete else f"the first {rows}"

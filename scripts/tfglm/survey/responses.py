@@ -321,15 +321,17 @@ def computed(response: ComputedResponse, header: Mapping[str, str], rows: pl.Dat
 def as_response(column: ColumnSummary, rows: pl.DataFrame, reason: str) -> ProposedResponse:
     """The column itself if it holds numbers to explain, or 0 and 1; else a column derived from it that does."""
     values = rows[column.name]
+    family: Family | None = None
     if are_classes(column, rows):
-        reason = f"{reason}; one of {column.values} classes"
-        return ProposedResponse(column.name, column.name, Multinomial(), reason, values)
-    if is_count(column, values):
-        return ProposedResponse(column.name, column.name, Poisson(), f"{reason}; a count", values)
-    if column.values > 2:
-        return ProposedResponse(column.name, column.name, Gaussian(), reason, values)
-    if column.is_numeric and (column.least, column.greatest) == (0, 1):
-        return ProposedResponse(column.name, column.name, Binomial(), reason, values)
+        family, reason = Multinomial(), f"{reason}; one of {column.values} classes"
+    elif is_count(column, values):
+        family, reason = Poisson(), f"{reason}; a count"
+    elif column.values > 2:
+        family = Gaussian()
+    elif column.is_numeric and (column.least, column.greatest) == (0, 1):
+        family = Binomial()
+    if family:
+        return ProposedResponse(column.name, column.name, family, reason, values)
     # The event: what says yes, or the greater number, or else the rarer text. SQL needs one that can be printed.
     by_rows = [value for value, _ in column.frequent]
     by_rows = [each for each in by_rows if not any(map(is_hidden, str(each)))] or by_rows

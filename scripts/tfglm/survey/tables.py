@@ -1,7 +1,6 @@
 """Tables of counts, as R's `as.data.frame(table)` and `dplyr::count` make them: a row for each combination of levels."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -48,4 +47,4 @@ def counted_out(
     each = np.ceil(counts / max(1.0, counts.sum() / MOST_ROWS)).astype(np.int64)
     repeated = rows.drop(frequency)[np.repeat(np.arange(len(rows)), each)]
     known = [column for column in columns if column.name != frequency]
-    return repeated, [replace(described(repeated[column.name], column.labels), label=column.label) for column in known]
+    return repeated, [described(repeated[column.name], column) for column in known]
