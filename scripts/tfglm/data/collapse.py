@@ -19,11 +19,11 @@ import polars as pl
 import pyarrow as pa
 
 from tfglm import digests
-from tfglm.config import CollapseConfig
+from tfglm.config import SPLITS, CollapseConfig
 from tfglm.data import folds, levels, shards, tally_loops
 from tfglm.data.collapsed import NAME, ROWS, identity, sum_name
 from tfglm.data.dictionary import Dictionary
-from tfglm.data.encoding import code_type, survives_float32
+from tfglm.data.encoding import FinishedColumn, code_type, key_of, survives_float32
 from tfglm.data.ingest import replaced
 from tfglm.data.kinds import EXACT_BELOW, Kind
 from tfglm.data.shards import MISSING, IngestedFile, Manifest, Shard, StoredColumn
@@ -90,9 +90,9 @@ def collapse(
             log(f"not collapsed: {reason}")
             return _finish(partial, files, rows, dropped={reason: rows})
         log(f"{rows:,} training rows have {len(columns[MISSING]):,} different combinations of values")
-        coded = {MISSING, *known}
-        stored = tuple(_stored(name, values, dictionary, name in coded) for name, values in columns.items())
-        tables = [_levels(column, keys, rows) for column in stored]
+        finished = [_finished(name, values, dictionary, keys, rows) for name, values in columns.items()]
+        tables = [levels.table(column, finished[0], []) for column in finished]
+        stored = tuple(column.stored for column in finished)
         return _finish(partial, files, rows, stored, tables, *_write_shards(partial, columns))
 
 
@@ -186,21 +186,18 @@ def _narrow(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32) if survives_float32(values) else values
 
 
-def _stored(name: str, values: np.ndarray, dictionary: Dictionary, coded: bool) -> StoredColumn:
-    known = dictionary.columns.get(name)
+def _finished(name: str, values: np.ndarray, dictionary: Dictionary, keys: Keys, rows: int) -> FinishedColumn:
+    """A column of the collapsed rows with the training rows of each of its codes. No row lacks what is required."""
+    known, counted = dictionary.columns.get(name), keys.values.get(name)
     kind: Kind = "text" if name == MISSING else known.kind if known else "number"
-    return StoredColumn(name, kind, values.dtype.name, coded)
-
-
-def _levels(column: StoredColumn, keys: Keys, rows: int) -> pa.Table:
-    """The table of levels of a column: of rows that lack nothing that is required, as all are that are left."""
-    known = pl.DataFrame({"value": [], "rows": []})
-    if column.name == MISSING:
-        known = pl.DataFrame({"value": [""], "rows": [rows]})
-    elif column.coded:
-        known = keys.values[column.name]
-    table = known.rename({"value": column.kind}).with_row_index("code", 1)
-    return levels.completed(table.with_columns(column=pl.lit(column.name), split=pl.lit("train"), pattern=pl.lit(1)))
+    if name == MISSING:
+        counted = pl.DataFrame({"value": [""], "rows": [rows]})
+    stored = StoredColumn(name, kind, values.dtype.name, counted is not None)
+    if counted is None:
+        return FinishedColumn(stored, [], np.zeros(0))
+    codes = np.arange(1, len(counted) + 1)
+    of_codes = key_of(SPLITS.index("train"), np.int64(1), codes)
+    return FinishedColumn(stored, counted["value"].to_list(), np.append(0, codes), of_codes, counted["rows"].to_numpy())
 
 
 def _write_shards(folder: Path, columns: Mapping[str, np.ndarray]) -> tuple[list[Shard], np.ndarray]:

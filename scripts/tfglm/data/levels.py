@@ -94,14 +94,6 @@ def integers(values: np.ndarray, known: np.ndarray | None = None) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [bits, pa.py_buffer(values)])
 
 
-def completed(table: pl.DataFrame) -> pa.Table:
-    """Give a table all columns of LEVELS_SCHEMA, in order."""
-    return table.select(
-        (pl.col(name) if name in table.columns else pl.lit(None)).cast(dtype).alias(name)
-        for name, dtype in LEVELS_SCHEMA.items()
-    ).to_arrow()
-
-
 def write(path: Path, tables: Iterable[pa.Table]) -> None:
     """Write the tables of the stored columns, in the order of the manifest: each as a row group, or few rows as a single one.
     Raises OSError."""
