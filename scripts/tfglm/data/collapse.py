@@ -147,16 +147,21 @@ class _RowsOfKeys:
             some = slice(first, first + AT_ONCE)
             places = self.tally.numbers(np.ascontiguousarray(joined[:, some]))
             for name, of_rows in amounts.items():
-                self.tally.add(name, places, of_rows[some])
+                tally_loops.add(places, of_rows[some], self.tally.of(name))
             for name, values in responses.items():
-                self.tally.add_moments(name, places, weights[some], values[some])
+                moments = (self.tally.of(f"{what} {name}") for what in ("weight of", "mean of", "squares of"))
+                tally_loops.add_moments(places, weights[some], values[some], *moments)
 
     def collapsed(self) -> dict[str, np.ndarray]:
         """The columns of what is left, in the order of the hashes of the keys."""
         count, names = self.tally.count, self.settings.responses
         known = np.ascontiguousarray(self.tally.keys[:, :count])
         sums = {name: of_keys[:count] for name, of_keys in self.tally.sums.items()}
-        deviations = {name: _deviation(sums, name) for name in names}
+        weights = {name: sums[f"weight of {name}"] for name in names}
+        deviations = {
+            name: np.sqrt(sums[f"squares of {name}"] / np.where(weight > 0, weight, 1.0))
+            for name, weight in weights.items()
+        }
         spread = np.any([np.zeros(count, bool), *(deviation > 0 for deviation in deviations.values())], axis=0)
         hashes = np.empty(count, np.uint64)
         tally_loops.hash_all(known, hashes)
@@ -171,12 +176,6 @@ class _RowsOfKeys:
         for name, deviation in deviations.items():
             columns[name] = _narrow(sums[f"mean of {name}"][of_row] + sign * deviation[of_row])
         return columns
-
-
-def _deviation(sums: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """The standard deviation (divisor n) of a response."""
-    weight = sums[f"weight of {name}"]
-    return np.sqrt(sums[f"squares of {name}"] / np.where(weight > 0, weight, 1.0))
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:

@@ -57,19 +57,19 @@ def as_converted(layout: Layout, kind: ForeignKind) -> Layout:
     return layout.model_copy(update=fixed if kind == "workbook" else fixed | {"header": True, "comment": None})
 
 
-def converted(path: Path, kind: ForeignKind, sheet: str) -> io.BufferedReader:
-    """The content of a workbook or a file of Stata or SPSS as CSV; `sheet` is that of a workbook, if named.
+def converted(path: Path, kind: ForeignKind, sheet: str, lines: IO[bytes] | None = None) -> io.BufferedReader:
+    """The content of a file as CSV; `sheet` is that of a workbook, if named, and `lines` are those of JSON, which are closed
+    with the result.
 
     Raises UserError, also while it is read, for what cannot be read.
     """
-    if kind == "workbook":
-        return io.BufferedReader(Pieces(workbook_as_csv(path, FileStatus.of(path), sheet).pieces()))
-    return io.BufferedReader(Pieces(statistical_as_csv(path, kind)))
-
-
-def json_lines(path: Path, lines: IO[bytes]) -> io.BufferedReader:
-    """JSON lines as CSV. Closing the stream closes them."""
-    return io.BufferedReader(Pieces(json_as_csv(path, lines), lines))
+    if lines:
+        pieces = json_as_csv(path, lines)
+    elif kind == "workbook":
+        pieces = workbook_as_csv(path, FileStatus.of(path), sheet).pieces()
+    else:
+        pieces = statistical_as_csv(path, kind)
+    return io.BufferedReader(Pieces(pieces, lines))
 
 
 class Pieces(io.RawIOBase):

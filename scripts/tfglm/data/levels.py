@@ -1,6 +1,5 @@
 """The format of `levels.parquet`: the values of the codes of a file, and the rows with each."""
 
-import functools
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -40,12 +39,6 @@ ARROW = {pl.String: pa.large_string(), pl.Int64: pa.int64(), pl.Float64: pa.floa
 SCHEMA = pa.schema([(name, ARROW[kind]) for name, kind in LEVELS_SCHEMA.items()])
 
 
-@functools.cache
-def split_names() -> pa.Array:
-    """SPLITS, by polars: from names in Python, pyarrow would import pandas."""
-    return pl.Series(SPLITS).to_arrow()
-
-
 def moments(stored: np.ndarray, groups: Sequence[PatternGroup]) -> list[dict]:
     """Describe some rows of a plain column for `levels.parquet`; by NumPy, whose sums are the same every time."""
     described = []
@@ -79,7 +72,7 @@ def table(column: FinishedColumn, patterns: FinishedColumn, described: list[dict
     known = {
         "column": pl.Series([column.stored.name]).to_arrow().take(integers(np.zeros_like(codes))),
         "code": integers(codes),
-        "split": split_names().take(integers(splits[order])),
+        "split": pl.Series(SPLITS).to_arrow().take(integers(splits[order])),
         "pattern": integers(of_rows[order]),
         "rows": integers(column.rows[order]),
         meaning: values.take(integers(codes - 1, known=codes > 0)),

@@ -16,7 +16,7 @@ from typing import IO, Any, Literal
 
 import pyarrow as pa
 
-from tfglm.data.foreign import ForeignKind, converted, json_lines
+from tfglm.data.foreign import ForeignKind, converted
 from tfglm.data.unpacking import BZIP2_MAGIC, GZIP_MAGIC, unpacked
 from tfglm.errors import UserError
 
@@ -216,12 +216,10 @@ def opened(path: Path, threads: int = 1, sheet: str = "") -> Iterator[IO[bytes]]
     """
     with reported(path):
         kind, foreign = packing(path), foreign_kind(path)
-        if foreign and foreign != "json":
-            source: IO[bytes] = converted(path, foreign, sheet)
-        else:
-            source = _unpacked(path, kind, threads)
-        with json_lines(path, source) if foreign == "json" else source as stream:
-            yield stream
+        stream = _unpacked(path, kind, threads) if foreign in (None, "json") else None
+        content: Any = converted(path, foreign, sheet, stream) if foreign else stream
+        with content:
+            yield content
 
 
 def _unpacked(path: Path, kind: Packing, threads: int) -> IO[bytes]:

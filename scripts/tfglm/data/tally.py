@@ -49,13 +49,6 @@ class KeyTally:
         """Some sums, by name."""
         return self.sums.setdefault(name, np.zeros(self.room))
 
-    def add(self, name: str, numbers: np.ndarray, amounts: np.ndarray) -> None:
-        tally_loops.add(numbers, amounts, self.of(name))
-
-    def add_moments(self, name: str, numbers: np.ndarray, weights: np.ndarray, values: np.ndarray) -> None:
-        of_each = (self.of(f"{what} {name}") for what in ("weight of", "mean of", "squares of"))
-        tally_loops.add_moments(numbers, weights, values, *of_each)
-
 
 @dataclass(frozen=True)
 class Keys:

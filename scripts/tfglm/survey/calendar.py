@@ -26,8 +26,8 @@ MOST_MISSING = 0.05
 class Calendar:
     """The date of the rows, if they have one.
 
-    `derive` are the columns derived from the date, `labels` the labels of their values, and `parts` the values. `clustered`
-    says whether several rows share a date, so that their errors may be correlated. `dates` is the number of dates.
+    `derive` are the columns derived from the date, `labels` the labels of their values, and `parts` the values. `cluster`
+    is the date if several rows share one. `dates` is the number of dates.
     """
 
     date: str = ""
@@ -37,12 +37,8 @@ class Calendar:
     dates: int = 0
     hour: str = ""
     """The column of the hour, if one is derived."""
-    clustered: bool = False
-
-    @property
-    def cluster(self) -> str:
-        """The column within whose values errors may be correlated, if any."""
-        return self.date if self.clustered else ""
+    cluster: str = ""
+    """The column within whose values errors may be correlated, if any."""
 
 
 def calendar_of(
@@ -94,4 +90,4 @@ def calendar_of(
             values.append((rows[clock] // 100 % 24).alias(name))
     shared = len(rows) - date.missing >= FEWEST_ROWS_OF_A_DATE * date.values
     clustered = shared and (date.values >= FEWEST_CLUSTERS or not complete)
-    return Calendar(date.name, derive, labels, tuple(values), date.values, hour, clustered)
+    return Calendar(date.name, derive, labels, tuple(values), date.values, hour, date.name if clustered else "")

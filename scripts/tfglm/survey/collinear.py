@@ -78,10 +78,17 @@ def inflation(rows: pl.DataFrame, factors: Collection[str]) -> dict[str, float]:
     # A number that does not vary in the rows drawn has no variance to inflate.
     spread = values.std(axis=0)
     values = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    left = _residuals(values, _indicators(rows, [name for name in rows.columns if name in factors]))
+    # The residuals of each number in a least-squares fit on the factors; some indicators may be aliased.
+    indicators = _indicators(rows, [name for name in rows.columns if name in factors])
+    inverse = np.linalg.pinv((indicators.T @ indicators).toarray(), SINGULAR, hermitian=True)
+    left = values - indicators @ (inverse @ (indicators.T @ values))
     products = left.T @ left / len(rows)
-    unexplained = np.array([_unexplained(products, place) for place in range(len(numbers))])
-    unexplained[spread == 0] = 1.0
+    unexplained = np.ones(len(numbers))
+    for place in np.flatnonzero(spread > 0):
+        others = np.delete(np.arange(len(numbers)), place)
+        within, beside = products[np.ix_(others, others)], products[others, place]
+        explained = beside @ np.linalg.pinv(within, SINGULAR, hermitian=True) @ beside
+        unexplained[place] = products[place, place] - explained
     return {
         name: 1 / share if share > SINGULAR else np.inf
         for name, share in zip(numbers, unexplained.tolist(), strict=True)
@@ -102,17 +109,3 @@ def _indicators(rows: pl.DataFrame, factors: Sequence[str]) -> scipy.sparse.csr_
         levels = scipy.sparse.csr_array((np.ones(len(rows)), (count, codes)), shape=(len(rows), int(codes.max()) + 1))
         blocks.append(levels[:, 1:])
     return scipy.sparse.csr_array(scipy.sparse.hstack(blocks))
-
-
-def _residuals(values: np.ndarray, indicators: scipy.sparse.csr_array) -> np.ndarray:
-    """Return the residuals of each number in a least-squares fit on these columns, some of which may be aliased."""
-    products = (indicators.T @ indicators).toarray()
-    fitted = np.linalg.pinv(products, SINGULAR, hermitian=True) @ (indicators.T @ values)
-    return values - indicators @ fitted
-
-
-def _unexplained(products: np.ndarray, place: int) -> float:
-    """The share of the variance of one of some numbers that the others leave, by their cross products."""
-    others = np.delete(np.arange(len(products)), place)
-    within, beside = products[np.ix_(others, others)], products[others, place]
-    return float(products[place, place] - beside @ np.linalg.pinv(within, SINGULAR, hermitian=True) @ beside)

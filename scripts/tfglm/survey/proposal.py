@@ -135,10 +135,9 @@ def propose(
         complete = complete.drop_nulls(required)
     texts = {name for name, term in terms.items() if by_name[name].kind == "text" or term.startswith("C(")}
     # Those of flights are known, and a level that tells nothing is seen to.
-    with_levels = (
-        [] if flights else [name for name in terms if by_name[name].kind == "text" or is_part_of_date(by_name[name])]
-    )
-    levelled = {*with_levels, *(name for name in terms if by_name[name].labels or name == calendar.hour)}
+    levelled = [name for name in terms if by_name[name].labels or name == calendar.hour]
+    if not flights:
+        levelled += [name for name in terms if by_name[name].kind == "text" or is_part_of_date(by_name[name])]
     few = {name: count for name in levelled if (count := levels_of_few_rows(series_of[name]))}
     choice = _Choice(len(rows), by_name, calendar, response, flights, unit, dict(terms), texts, few, complete)
     by_strength, leaking = (list(terms), {}) if flights else choice.ranked()
@@ -258,7 +257,8 @@ class _Choice:
         is_number = not binomial and not response.family.of_classes
         if is_number and is_cut(self.complete.select(value=name, response=RESPONSE).drop_nulls()):
             yield f"a leak: each of its values is a range of {response.name}"
-        if not self.flights and is_too_late(name, response.source):
+        is_too_late = re.search(ARRIVAL_DELAY, response.source, re.I) and re.search(DEPARTURE_DELAY, name, re.I)
+        if not self.flights and is_too_late:
             yield "known only once the flight has left; add it if you predict from there on"
         if binomial and is_informative(self.complete.select(value=name, response=RESPONSE).drop_nulls(), is_factor):
             yield f"a leak: it tells {response.name} by itself"
@@ -287,11 +287,9 @@ class _Choice:
 
 def exposure_in(columns: Sequence[ColumnSummary], response: str) -> str:
     """The first column that says by its name how much a count could come from; it is above 0 and never missing. Empty if none."""
-    for column in columns:
-        is_positive = column.is_numeric and column.values > 1 and not column.missing and column.least > 0
-        if column.name != response and is_positive and is_named(column, EXPOSURES):
-            return column.name
-    return ""
+    positive = (column for column in columns if column.is_numeric and column.values > 1 and column.least > 0)
+    known = (column for column in positive if column.name != response and not column.missing)
+    return next((column.name for column in known if is_named(column, EXPOSURES)), "")
 
 
 def testable_term(rows: pl.DataFrame, number: str, unit: str) -> tuple[str, str | None]:
@@ -321,11 +319,6 @@ def lacking_classes(rows: pl.DataFrame, factor: str) -> str | None:
             if int((of_level[RESPONSE] == each).sum()) < FEWEST_ROWS_OF_A_CLASS:
                 return f"{level} has fewer than {FEWEST_ROWS_OF_A_CLASS} rows of {each}, so its effect could not be estimated"
     return None
-
-
-def is_too_late(name: str, response: str) -> bool:
-    """Whether a column is the delay of a flight at departure, and the response that at arrival."""
-    return bool(re.search(ARRIVAL_DELAY, response, re.IGNORECASE) and re.search(DEPARTURE_DELAY, name, re.IGNORECASE))
 
 
 def untestable(rows: pl.DataFrame, factor: str, unit: str) -> str | None:
