@@ -1,8 +1,6 @@
 """Rows of a PostgreSQL database as a Parquet file."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,15 +26,19 @@ def fetch(address: str, query: str, path: Path) -> None:
 
     Raises UserError, with what the database says.
     """
-    with (
-        _reported(address, (dbapi.Error, pa.ArrowException, OSError)),
-        dbapi.connect(address) as connection,
-        connection.cursor() as cursor,
-    ):
-        cursor.execute("SET TRANSACTION READ ONLY")
-        # The driver puts the query into parentheses: a comment at its end ends with the line.
-        cursor.execute(query.strip().rstrip(";") + "\n")
-        _write(cursor.fetch_record_batch(), path, redacted(address))
+    try:
+        with dbapi.connect(address) as connection, connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION READ ONLY")
+            # The driver puts the query into parentheses: a comment at its end ends with the line.
+            cursor.execute(query.strip().rstrip(";") + "\n")
+            _write(cursor.fetch_record_batch(), path, redacted(address))
+    except (dbapi.Error, pa.ArrowException, OSError) as error:
+        said = str(error).partition("\n\nQuery was:")[0].strip()
+        if secret := os.environ.get("PGPASSWORD"):
+            said = said.replace(secret, HIDDEN)
+        raise UserError(
+            f"{redacted(address)}: {said}\n  check `path` and `query` in data.files, and the space on the disk"
+        ) from None
 
 
 def _write(batches: pa.RecordBatchReader, path: Path, where: str) -> None:
@@ -68,17 +70,3 @@ def _stored(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if isinstance(column.type, pa.UuidType):
         return pa.array([value and str(value) for value in column.to_pylist()], type_)
     return (column.storage if isinstance(column, pa.ExtensionArray) else column).cast(type_)
-
-
-@contextmanager
-def _reported(address: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """What the database says, as a UserError."""
-    try:
-        yield
-    except errors as error:
-        said = str(error).partition("\n\nQuery was:")[0].strip()
-        if secret := os.environ.get("PGPASSWORD"):
-            said = said.replace(secret, HIDDEN)
-        raise UserError(
-            f"{redacted(address)}: {said}\n  check `path` and `query` in data.files, and the space on the disk"
-        ) from None

@@ -35,10 +35,6 @@ class Recent(Generic[Result]):
             self._results = dict(list(self._results.items())[1 - MOST_KEPT :]) | {known: there}
         return there[1]
 
-    def forget(self) -> None:
-        """Forget all results."""
-        self._results = {}
-
 
 @dataclass(frozen=True)
 class Distinct:

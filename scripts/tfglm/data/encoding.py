@@ -152,24 +152,19 @@ class Numbers:
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Encode as `Texts.encode` does; NaN is missing."""
-        known = values == values
-        places = self._places(values)
-        new = np.unique(values[known & ~self._is_at(places, values)])
+        is_known = values == values
+        known = values[is_known]
+        places = np.searchsorted(self._sorted, known)
+        new = np.unique(known[self._sorted.take(places, mode="clip") != known] if len(self._sorted) else known)
         if len(new):
             codes = np.arange(1, len(new) + 1, dtype=np.uint32) + np.uint32(len(self.values))
             where = np.searchsorted(self._sorted, new)
             self._sorted, self._codes = np.insert(self._sorted, where, new), np.insert(self._codes, where, codes)
             self.values = np.concatenate([self.values, new])
-            places = self._places(values)
-        return (
-            np.where(known, self._codes[places], np.uint32(0)) if len(self.values) else np.zeros(len(values), np.uint32)
-        )
-
-    def _places(self, values: np.ndarray) -> np.ndarray:
-        return np.minimum(np.searchsorted(self._sorted, values), max(len(self._sorted) - 1, 0))
-
-    def _is_at(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
-        return self._sorted[places] == values if len(self._sorted) else np.zeros(len(values), bool)
+            places = np.searchsorted(self._sorted, known)
+        encoded = np.zeros(len(values), np.uint32)
+        encoded[is_known] = self._codes[places]
+        return encoded
 
     def in_order(self, codes: np.ndarray) -> np.ndarray:
         return codes[np.argsort(self.values[codes - 1], kind="stable")]
@@ -245,7 +240,7 @@ class ColumnEncoder:
             )
         if (self.kind == "number" and len(values) >= self.limits.most_codes) or len(values) > self.limits.most_levels:
             self.coded = False
-            self.tables.forget()
+            self.tables = Recent()
             self._plain(np.asarray(values))
 
     def note(self, chunk: np.ndarray, groups: Sequence[PatternGroup]) -> None:

@@ -71,7 +71,11 @@ def first_fields(path: Path, line: bytes, dialect: Dialect, number: int) -> list
         raise UserError(f"{path}: is not a CSV file (its {place} holds binary data)")
     bare = line.removesuffix(b"\n").removesuffix(b"\r").removeprefix(codecs.BOM_UTF8)
     if b"\r" in bare:
-        raise UserError(f"{path}: is not a CSV file: its {place} holds a carriage return, {how_to_convert(path, bare)}")
+        how, command = "which alone ends no line; if all its lines end so, as on old Macs, convert it", r"tr '\r' '\n'"
+        if bare.endswith(b"\r"):
+            how, command = "and its lines may all end with two; remove them", r"tr -d '\r'"
+        how_to_convert = f"{how}:\n  {conversion_command(path, command)}"
+        raise UserError(f"{path}: is not a CSV file: its {place} holds a carriage return, {how_to_convert}")
     if len(line) > LONGEST_HEADER or line.count(separator) >= MOST_COLUMNS:
         raise UserError(
             f"{path}: is not a CSV file of at most {MOST_COLUMNS:,} columns (its {place} has {len(line):,} bytes or more)"
@@ -97,28 +101,16 @@ def parse_header(path: Path, fields: list[bytes], encoding: str, number: int = 1
     return header
 
 
-def how_to_convert(path: Path, header: bytes) -> str:
-    """Return the message for a carriage return within a header."""
-    how, command = "which alone ends no line; if all its lines end so, as on old Macs, convert it", r"tr '\r' '\n'"
-    if header.endswith(b"\r"):
-        how, command = "and its lines may all end with two; remove them", r"tr -d '\r'"
-    return f"{how}:\n  {conversion_command(path, command)}"
-
-
 def conversion_command(path: Path, command: str) -> str:
     """The shell command that writes what a filter makes of a file into another one."""
-    source, target = shlex.quote(str(path)), shlex.quote(str(path.with_name(f"{file_stem(path)}-converted.csv")))
+    stem, source = path.name.partition(".")[0], shlex.quote(str(path))
+    target = shlex.quote(str(path.with_name(f"{stem}-converted.csv")))
     kind = packing(path)
     if kind == "none":
         return f"{command} < {source} > {target}"
     unpack = {"gzip": f"gzip -dc {source}", "bz2": f"bzip2 -dc {source}"}.get(kind)
     unpack = unpack or f"unzip -p {source} {shlex.quote(entry_of(path))}"
     return f"{unpack} | {command} > {target}"
-
-
-def file_stem(path: Path) -> str:
-    """The name of a file without what follows its first point."""
-    return path.name.partition(".")[0]
 
 
 def decoded(path: Path, fields: list[bytes], encoding: str) -> list[str]:

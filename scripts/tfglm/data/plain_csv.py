@@ -138,14 +138,12 @@ class PlainCsv:
         """
         absent = np.isin(entries, self.missing)
         entries = np.where(absent, np.uint64(ord("0")), entries)
-        values = integers_of(entries) if whole else texts_of(entries, self.encoding)
+        if whole:
+            values = integers_of(entries)
+        else:
+            texts = [text.decode(self.encoding) for text in entries.astype("<u8").view("S8").tolist()]
+            values = pl.Series(texts, dtype=pl.String).to_arrow()
         return np.where(absent, -1, np.arange(len(absent))).astype(np.int32), values
-
-
-def texts_of(words: np.ndarray, encoding: str) -> pa.Array:
-    """The texts of up to eight bytes, the first byte lowest, that words hold."""
-    texts = [text.decode(encoding) for text in words.astype("<u8").view("S8").tolist()]
-    return pl.Series(texts, dtype=pl.String).to_arrow()
 
 
 def integers_of(words: np.ndarray) -> pa.Array | None:

@@ -121,16 +121,13 @@ def clocks_of(
 ) -> dict[str, LayoutColumn]:
     """The time of day of each date that is written with one, or of those `timed`, as a further column."""
     if timed is None:
-        timed = {name: column for name, column in columns.items() if column.type == "date" and has_time(column)}
+        dates = {name: column for name, column in columns.items() if column.type == "date"}
+        timed = {name: column for name, column in dates.items() if re.search("%[HI]", "".join(column.formats))}
     clocks = {}
     for name, column in timed.items():
         clock = next(new for new in (f"{name}_time", f"{name}_clock", f"{name}_time_of_day") if new not in columns)
         clocks[clock] = column.model_copy(update={"type": "clock"})
     return clocks
-
-
-def has_time(column: LayoutColumn) -> bool:
-    return bool(re.search("%[HI]", "".join(column.formats)))
 
 
 def without_midnights(layout: Layout, rows: pl.DataFrame) -> Layout:
