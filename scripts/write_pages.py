@@ -35,11 +35,12 @@ def prepare() -> Iterator[None]:
 
 def model(arguments: argparse.Namespace) -> None:
     from tfglm.report import drawing, model_pages
+    from tfglm.report.model_results import ModelResults
 
     drawing.use_colour(arguments.colour)
     dictionary = digests.read_json(arguments.dictionary, needs=["columns", "data"])
     words = Words.from_json(arguments.words, dictionary["columns"])
-    results = model_pages.ModelResults(arguments.folder, arguments.settings, words, arguments.curves)
+    results = ModelResults(arguments.folder, arguments.settings, words, arguments.curves)
     digests.check_rows(results.fit, dictionary["data"], arguments.dictionary, results.path_of_fit)
     for name, files in groupby(arguments.files, lambda path: path.stem):
         page = partial(model_pages.PAGES[name], results) if name in model_pages.PAGES else None

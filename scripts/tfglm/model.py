@@ -124,7 +124,7 @@ class Model:
         >>> tfglm.load("results/flights/models/late").terms["df"].to_dict()
         {'carrier': 1}
         """
-        return csv_files.read(self._result("terms.csv"), self._files.fit, ["term", "note"]).set_index("term")
+        return csv_files.read(self._result("terms.csv"), self._files.fit).set_index("term")
 
     @cached_property
     def metrics(self) -> dict[str, Any]:

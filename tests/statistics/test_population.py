@@ -3,7 +3,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,12 @@ from scipy import stats
 
 from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm import digests
+from tfglm.config import ResultsConfig
 from tfglm.data.dictionary import merge
 from tfglm.design.scenarios import scenarios
 from tfglm.errors import UserError
 from tfglm.report import home
+from tfglm.report.model_results import ModelResults
 from tfglm.report.words import Words
 from tfglm.results import csv_files, joint
 from tfglm.results.marginal_tables import Averaged
@@ -163,11 +164,13 @@ def test_averages_are_integrated_over_few_numbers_with_random_slopes(pools):
         ("binomial", "", ""),
     ],
 )
-def test_pages_say_what_averages_are_about(family, how, said):
+def test_pages_say_what_averages_are_about(tmp_path, family, how, said):
     smooths = [{"term": f"s(plane{more}, bs=re)", "is_random": bool(how)} for more in ("", ", hour")]
     fit = {"family": family, "link": None, "smooths": smooths}
     words = Words({}, {}, names={"plane": "the plane"})
-    found = home.population_in_words(fit, SimpleNamespace(random_effects=how), words)
+    digests.write_json(tmp_path / "fit.json", fit)
+    settings = ResultsConfig().model_copy(update={"random_effects": how})
+    found = home.population_in_words(ModelResults(tmp_path, settings, words))
     assert said in found and bool(found) == bool(how)
 
 
@@ -175,9 +178,9 @@ def test_pages_read_what_averages_are_about(pools, tmp_path):
     design, fitted, _ = fit_files(pools["few"], "bumps ~ carrier + (1 | plane)", "poisson")
     digests.write_json(tmp_path / "fit.json", {})
     means = tables_of(design, fitted, pools["few"]).means
-    csv_files.write(means, tmp_path / "means.csv")
-    digests.write_beside(tmp_path / "means.csv", tmp_path / "fit.json")
-    read = csv_files.read(tmp_path / "means.csv", tmp_path / "fit.json", home.MARGINAL_TEXTS)
+    csv_files.write(means, tmp_path / "adjusted_means.csv")
+    digests.write_beside(tmp_path / "adjusted_means.csv", tmp_path / "fit.json")
+    read = csv_files.read(tmp_path / "adjusted_means.csv", tmp_path / "fit.json")
     assert read["about"].tolist() == [AT_ZERO] * 4
 
 

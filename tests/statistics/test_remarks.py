@@ -1,7 +1,5 @@
 """What is said of fits whose numbers alone would mislead."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ from tfglm import digests
 from tfglm.config import ResultsConfig, SolverConfig
 from tfglm.errors import UserError
 from tfglm.report import home
+from tfglm.report.model_results import ModelResults
 from tfglm.report.pages import render
 from tfglm.report.words import NO_WORDS
 from tfglm.results import accuracy, coefficients, csv_files
@@ -178,7 +177,7 @@ def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
     def joint_tests(table: pd.DataFrame) -> tuple[pd.DataFrame | None, list[str]]:
         csv_files.write(table, path)
         digests.write_beside(path, fit)
-        return home.joint_tests(path, fit, NO_WORDS)
+        return home.joint_tests(ModelResults(tmp_path, ResultsConfig(), NO_WORDS))
 
     shown, _ = joint_tests(terms.assign(p_value=[0.3, 0.4, np.nan], note=notes))
     assert shown["note"].tolist() == notes and shown["p"].tolist() == ["0.3000", "0.4000", ""]
@@ -199,10 +198,10 @@ def test_a_mean_without_an_interval_has_the_reason_beside_it(tmp_path):
     means = pd.DataFrame({"term": ["g", "g", "h"], "level": ["a", "b", "c"], "rows": 9, "mean": 1.5, "std_error": 0.25})
     means = means.assign(ci_lower=[1.0, np.nan, 1.0], ci_upper=[2.0, np.nan, 2.0], status=["", "too few clusters", ""])
     csv_files.write(means, tmp_path / "adjusted_means.csv")
-    digests.write_json(tmp_path / "fit.json", {})
+    digests.write_json(tmp_path / "fit.json", {"model": "m", "family": "gaussian"})
     digests.write_beside(tmp_path / "adjusted_means.csv", tmp_path / "fit.json")
-    about = SimpleNamespace(settings={"m": ResultsConfig()}, words=NO_WORDS)
-    of_g, of_h = (means.all for means in home.adjusted_means({"model": "m", "family": "gaussian"}, tmp_path, about))
+    model = ModelResults(tmp_path, ResultsConfig(), NO_WORDS)
+    of_g, of_h = (means.all for means in home.adjusted_means(model))
     assert of_g["note"].tolist() == ["", "too few clusters"] and "note" not in of_h
 
 

@@ -106,7 +106,7 @@ def test_sentences_tell_the_ratio_of_geometric_means(frame, tmp_path, formula, b
     facts = sentences.ModelFacts(
         "log(amount)", None, None, 1.0, NO_WORDS, {}, (), logarithm=logarithm_of(formula, "gaussian", None)
     )
-    (told,) = sentences.tell(table, facts)
+    (told,) = sentences.effect_sentences(table, facts)
     more = 100 * (base ** table["estimate"].iloc[1] - 1)
     assert told.sentences[0].startswith(f"amount (geometric mean) is {more:.0f} % higher (")
     assert told.sentences[0].endswith("for each unit more of hour.")

@@ -35,15 +35,15 @@ def test_text_that_a_spreadsheet_would_run_is_quoted_and_comes_back(tmp_path):
     table = pd.DataFrame(
         {"term": "x", "level": levels, "estimate": np.append(np.linspace(-1, 1, len(levels) - 2), [-np.inf, np.nan])}
     )
-    csv_files.write(table, tmp_path / "table.csv")
+    csv_files.write(table, tmp_path / "coefficients.csv")
     digests.write_json(tmp_path / "fit.json", {})
-    digests.write_beside(tmp_path / "table.csv", tmp_path / "fit.json")
-    with (tmp_path / "table.csv").open(newline="") as stream:
+    digests.write_beside(tmp_path / "coefficients.csv", tmp_path / "fit.json")
+    with (tmp_path / "coefficients.csv").open(newline="") as stream:
         cells = [row[1] for row in csv.reader(stream)][1:]
     assert cells[: len(FORMULAS)] == [f"'{level}" for level in FORMULAS]
     assert cells[len(FORMULAS) : -len(LOOK_QUOTED)] == PLAIN
     assert not any(cell.startswith(("=", "@", "\t", "\r")) for cell in cells)
-    again = csv_files.read(tmp_path / "table.csv", tmp_path / "fit.json", ["term", "level"])
+    again = csv_files.read(tmp_path / "coefficients.csv", tmp_path / "fit.json")
     pd.testing.assert_frame_equal(again, table, check_dtype=False)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tfglm.report.circumstances import circumstances
-from tfglm.report.class_effects import classes_compared, tell_of_order, with_labels_of_classes
+from tfglm.report.class_effects import classes_compared, sentences_of_order, with_labels_of_classes
 from tfglm.report.coefficient_rows import Heading, rows_and_scale
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawn_means import means_of_factor
@@ -102,7 +102,7 @@ def test_sentences_about_ordered_classes_name_a_higher_and_the_highest_class():
     averages = pd.DataFrame({"class": ["2", "3"], "term": "C(smoker)", "level": "1", "reference": "0"})
     averages = averages.assign(estimate=[-0.1, 0.2], ci_lower=[-0.2, 0.1], ci_upper=[-0.05, 0.3])
     facts = ModelFacts("grade", None, "odds", 1.0, words, {}, set(), is_probability=True)
-    told = {each.term: each.sentences for each in tell_of_order(table, averages, facts, "grade", ["1", "2", "3"])}
+    told = {each.term: each.sentences for each in sentences_of_order(table, averages, facts, "grade", ["1", "2", "3"])}
     assert list(told) == ["age", "C(smoker)", "ns(town, df=3)"]
     assert told["C(smoker)"] == [
         "The odds of a higher class of grade are 4.5 times as high (3.7 to 5.5) with smoker yes than with no, and three is on "

@@ -77,7 +77,7 @@ SHOWN = {
     "how_well": HOSTILE,
 }
 SHOWN |= {"measures": measures({"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7}, HOSTILE, None)}
-SHOWN |= {"pages": [{"name": HOSTILE, "address": "a.html"}], "circumstances": [("Weights", HOSTILE)]}
+SHOWN |= {"folder": HOSTILE, "pages": [{"name": HOSTILE, "address": "a.html"}], "circumstances": [("Weights", HOSTILE)]}
 
 MODEL = SHOWN | {
     "fit": FIT | {"coefficients": 3},
@@ -87,9 +87,7 @@ MODEL = SHOWN | {
 }
 MODEL |= {
     "effects": [TermSentences("x", [HOSTILE]), TermSentences(HOSTILE, [], HOSTILE)],
-    "averages": True,
-    "may_diagnose": True,
-    "curves": {"shapes": [HOSTILE], "picture": HOSTILE},
+    "curves": [HOSTILE],
     "drawn": strongest_effects(COEFFICIENTS, "difference", None, 1.0, NO_WORDS),
     "short": short_table(COEFFICIENTS, 9.0, NO_WORDS),
     "means": [means_of_factor(HOSTILE, MEANS, False, NO_WORDS), *means_by_class(BY_CLASS, "y", NO_WORDS)],
@@ -99,9 +97,8 @@ MODEL |= {
     "pairs": list(pairs_of(PAIRS, "odds ratio", 1.0, "y", NO_WORDS)),
     "scenarios": Scenarios([HOSTILE], means_of_factor(HOSTILE, MEANS, False, NO_WORDS), FRAME, FRAME),
     "confidence": 0.95,
-    "tests": FRAME,
+    "tests": (FRAME, []),
     "parallel": (HOSTILE, FRAME),
-    "notes": [HOSTILE],
     "errors": HOSTILE,
     "convergence": HOSTILE,
     "without_estimate": [HOSTILE],
@@ -195,7 +192,7 @@ PAGES = {
     "home": {
         "title": HOSTILE,
         "data": HOSTILE,
-        "models": [MODEL, MODEL | {"tests": None}, NETWORK],
+        "models": [MODEL, MODEL | {"tests": (None, [HOSTILE])}, NETWORK],
         "pages": [{"name": HOSTILE, "address": "a.html"}],
         "inputs": FRAME,
         "versions": HOSTILE,
@@ -230,7 +227,7 @@ def test_a_page_says_that_no_row_can_be_predicted(tmp_path):
         "by": {"g": []},
         "unseen": {},
     }
-    results, picture = SimpleNamespace(metrics=metrics), tmp_path / "metrics.svg"
+    results, picture = SimpleNamespace(metrics=metrics, words=NO_WORDS), tmp_path / "metrics.svg"
     for draw in (draw_metrics, draw_groups):
         draw(results, [picture])
         assert "m: no row can be predicted of those to evaluate" in picture.read_text()

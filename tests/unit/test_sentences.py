@@ -1,17 +1,18 @@
 """Effects in words: what is said, and what is not."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tfglm import digests
+from tfglm.config import ResultsConfig
 from tfglm.report import home
-from tfglm.report.class_effects import tell_by_class
+from tfglm.report.class_effects import sentences_by_class
 from tfglm.report.drawn_means import means_by_class
-from tfglm.report.sentences import NO_NUMBER, Effect, ModelFacts, Slope, slopes, tell
+from tfglm.report.model_results import ModelResults
+from tfglm.report.sentences import NO_NUMBER, Effect, ModelFacts, Slope, effect_sentences, slopes
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import Words, plain
 from tfglm.results import csv_files
@@ -48,7 +49,11 @@ def table(*rows: tuple, error: float = 0.05) -> pd.DataFrame:
 
 
 def told(coefficients: pd.DataFrame, **keys) -> list[str]:
-    return [sentence for each in tell(coefficients, model(**keys)) for sentence in each.sentences or [each.because]]
+    return [
+        sentence
+        for each in effect_sentences(coefficients, model(**keys))
+        for sentence in each.sentences or [each.because]
+    ]
 
 
 CARRIERS = [("Intercept", "", "", -1.0, ""), ("carrier", "9E", "9E", 0.0, ""), ("carrier", "EV", "9E", 0.4, "")]
@@ -129,7 +134,7 @@ def test_a_logarithm_is_told_by_ten_percent_more_of_its_column():
         "delay is 1.9 minutes higher (1.7 to 2.1 minutes) for each 10 % more of hour."
     ]
     both = table(("log(hour)", "", "", 0.8, ""), ("hour", "", "", 0.1, ""))
-    assert [each.because for each in tell(both, model())] == [NO_NUMBER, NO_NUMBER]
+    assert [each.because for each in effect_sentences(both, model())] == [NO_NUMBER, NO_NUMBER]
 
 
 def test_a_difference_has_the_unit_of_the_response_and_levels_their_labels():
@@ -149,7 +154,7 @@ def averages(*rows: tuple) -> dict:
 def test_a_column_may_have_the_name_of_a_function_or_an_argument():
     rows = [("C", "9E", "9E", 0.0, ""), ("C", "EV", "9E", 0.4, ""), ("df", "", "", 0.1, "")]
     others = [("C(month)", "1", "1", 0.0, ""), ("C(month)", "2", "1", 0.4, ""), ("bs(hour, df=6)", "1", "", 0.3, "")]
-    of_c, of_df, *_ = tell(table(*rows, *others), model())
+    of_c, of_df, *_ = effect_sentences(table(*rows, *others), model())
     assert "with C EV than with 9E" in of_c.sentences[0] and "for each unit more of df" in of_df.sentences[0]
 
 
@@ -162,14 +167,16 @@ def test_the_merged_rare_levels_are_told_only_if_no_other_level_differs():
 @pytest.mark.parametrize("other", ["carrier:hour", "carrier:C(month)"])
 def test_a_column_that_stands_in_several_terms_has_no_single_effect(other):
     coefficients = table(*CARRIERS, (other, "EV", "9E", 0.3, ""))
-    assert all(not each.sentences and "no single number" in each.because for each in tell(coefficients, model()))
+    assert all(
+        not each.sentences and "no single number" in each.because for each in effect_sentences(coefficients, model())
+    )
     of_levels = averages(("carrier", "EV", "9E", 0.081), ("carrier", "AA", "9E", 0.05), ("carrier", "DL", "9E", -0.01))
-    (carrier,) = tell(coefficients, model(slopes=of_levels))
+    (carrier,) = effect_sentences(coefficients, model(slopes=of_levels))
     assert carrier.sentences == [
         "The probability of late is on average 8.1 percentage points higher (6.1 to 10 percentage points) with carrier EV "
         "than with 9E."
     ]
-    (unclear,) = tell(coefficients, model(slopes=averages(("carrier", "DL", "9E", -0.01))))
+    (unclear,) = effect_sentences(coefficients, model(slopes=averages(("carrier", "DL", "9E", -0.01))))
     assert unclear.sentences == ["On average carrier DL does not differ clearly from 9E."]
 
 
@@ -186,7 +193,7 @@ def test_a_curve_is_told_by_its_average_slope():
     curve = [("bs(distance, df=4)", str(number), "", 0.1, "") for number in (1, 2)]
     of_distance = averages(("distance", "", "", 0.0))
     of_distance["distance", ""] = Slope(Effect(-3e-5, -5e-5, -1e-5), "")
-    (told_once,) = tell(table(*curve), model(slopes=of_distance))
+    (told_once,) = effect_sentences(table(*curve), model(slopes=of_distance))
     assert told_once.sentences == [
         "The probability of late is on average 3.0 percentage points lower (1.0 to 5.0 percentage points) for each "
         "1,000 miles more of distance."
@@ -200,13 +207,13 @@ def test_a_curve_is_told_by_its_average_slope():
 def test_a_periodic_curve_has_no_average_slope_to_tell():
     curve = [("cc(hour, df=3, lower_bound=0, upper_bound=24)", str(number), "", 0.1, "") for number in (1, 2, 3)]
     of_hour = averages(("hour", "", "", 0.0))
-    (periodic,) = tell(table(*curve), model(slopes=of_hour))
+    (periodic,) = effect_sentences(table(*curve), model(slopes=of_hour))
     assert (periodic.term, periodic.sentences) == ("hour", []) and periodic.because.startswith("its curve is periodic")
     by_origin = ("cc(hour, df=3, lower_bound=0, upper_bound=24):origin", "1:JFK", "", 0.1, "")
     of_both = of_hour | averages(("origin", "JFK", "EWR", 0.05))
-    hour, origin = tell(table(*curve, by_origin), model(slopes=of_both))
+    hour, origin = effect_sentences(table(*curve, by_origin), model(slopes=of_both))
     assert not hour.sentences and "with origin JFK than with EWR" in origin.sentences[0]
-    (trend,) = tell(table(("hour", "", "", 0.1, ""), *curve), model(slopes=of_hour))
+    (trend,) = effect_sentences(table(("hour", "", "", 0.1, ""), *curve), model(slopes=of_hour))
     assert "for each" in trend.sentences[0]
 
 
@@ -250,7 +257,7 @@ def test_each_class_is_told_against_the_reference_class():
     )
     words = Words({"status": {"off": "cancelled", "ok": "on time"}}, {})
     facts = model(words=words, nearly_aliased={"off: hour"})
-    told = tell_by_class(frame, effects, facts, "status", "ok")
+    told = sentences_by_class(frame, effects, facts, "status", "ok")
     assert [each.term for each in told] == ["late: carrier", "cancelled: carrier"]
     assert [sentence for each in told for sentence in each.sentences] == [
         "The odds of late rather than on time are 49 % higher (35 to 65 %) with carrier EV than with 9E, and late is on average "
@@ -259,7 +266,7 @@ def test_each_class_is_told_against_the_reference_class():
         "average 2.0 percentage points less frequent (1.0 to 3.0 percentage points).",
     ]
     alike = table(*CARRIERS[:2], ("carrier", "EV", "9E", 0.01, "")).assign(**{"class": "off"})
-    (unclear,) = tell_by_class(alike, effects[:0], model(words=words), "status", "ok")
+    (unclear,) = sentences_by_class(alike, effects[:0], model(words=words), "status", "ok")
     assert unclear.sentences == [
         "carrier EV does not differ clearly from 9E in the odds of cancelled rather than on time."
     ]
@@ -334,10 +341,7 @@ def test_the_first_page_has_the_curves_of_a_model(tmp_path):
     table = curve(-np.linspace(0, 24, 97), 0.1).assign(std_error=0.05)
     csv_files.write(table, folder / "effects.csv")
     digests.write_beside(folder / "effects.csv", folder / "fit.json")
-    about = SimpleNamespace(pages=[folder / "effects.svg"], folder=tmp_path, words=WORDS)
-    assert home.curves(fit, folder, about) == {
-        "shapes": ["hour: the odds of late fall."],
-        "picture": "models/m/effects.svg",
-    }
-    about.pages.clear()
-    assert home.curves(fit, folder, about) is None
+    assert home.curves(ModelResults(folder, ResultsConfig(), WORDS, has_curves=True)) == [
+        "hour: the odds of late fall."
+    ]
+    assert home.curves(ModelResults(folder, ResultsConfig(), WORDS)) is None

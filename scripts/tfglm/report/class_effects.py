@@ -7,7 +7,8 @@ from dataclasses import replace
 import pandas as pd
 
 from tfglm.design.terms import without_class
-from tfglm.report.sentences import ModelFacts, TermSentences, slopes, tell
+from tfglm.families import family_of_fit
+from tfglm.report.sentences import ModelFacts, TermSentences, effect_sentences, slopes
 from tfglm.report.words import Words
 from tfglm.results.compare import response_of
 
@@ -17,9 +18,10 @@ def is_symmetric(fit: Mapping) -> bool:
     return compares_classes(fit) and "effective_coefficients" in fit
 
 
-def effect_and_ratio(fit: Mapping, effect: str, ratio: str | None) -> tuple[str, str | None]:
-    """Return the names of a coefficient and of its exponential for the axes of pictures; by default those of the family."""
-    return ("coefficient", None) if is_symmetric(fit) else (effect, ratio)
+def effect_and_ratio(fit: Mapping) -> tuple[str, str | None]:
+    """Return the names of a coefficient, and of its exponential if that has a meaning."""
+    family = family_of_fit(fit)
+    return ("coefficient", None) if is_symmetric(fit) else (family.effect, family.ratio)
 
 
 def compares_classes(fit: Mapping) -> bool:
@@ -48,7 +50,7 @@ def with_labels_of_classes(table: pd.DataFrame, response: str, words: Words) -> 
     return table.replace({"term": shown})
 
 
-def tell_by_class(
+def sentences_by_class(
     table: pd.DataFrame, averages: pd.DataFrame, model: ModelFacts, response: str, reference: str
 ) -> list[TermSentences]:
     """Return the sentences about each class against the reference class.
@@ -58,7 +60,7 @@ def tell_by_class(
     table, averages
         coefficients.csv and marginal_effects.csv, with their column `class`; there may be no averages.
     model
-        The input of `sentences.tell`.
+        The input of `sentences.effect_sentences`.
     response, reference
         The column of the classes, and the reference class.
 
@@ -79,15 +81,15 @@ def tell_by_class(
             slopes=slopes(averages[averages["class"] == label]) if len(averages) else {},
             nearly_aliased=terms_of_class(model.nearly_aliased, str(label)),
         )
-        told += [replace(each, term=f"{name}: {each.term}") for each in tell(rows, of_class)]
+        told += [replace(each, term=f"{name}: {each.term}") for each in effect_sentences(rows, of_class)]
     return told
 
 
-def tell_of_order(
+def sentences_of_order(
     table: pd.DataFrame, averages: pd.DataFrame, model: ModelFacts, response: str, classes: Sequence[str]
 ) -> list[TermSentences]:
     """Return the sentences about ordered `classes`, of which the last is the highest; the other parameters are those of
-    `tell_by_class`."""
+    `sentences_by_class`."""
     highest = classes[-1]
     of_order = replace(
         model,
@@ -95,7 +97,7 @@ def tell_of_order(
         event=model.words.level(response, highest),
         slopes=slopes(averages[averages["class"] == highest]) if len(averages) else {},
     )
-    return tell(table, of_order)
+    return effect_sentences(table, of_order)
 
 
 def terms_of_class(terms: Iterable[str], label: str) -> set[str]:

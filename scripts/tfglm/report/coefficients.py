@@ -1,16 +1,15 @@
 """The table of coefficients as a page shows it: by term, with as many digits as a reader wants; the CSV has them all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tfglm.report.coefficient_rows import CURVED
 from tfglm.report.conditions import against, conditions
-from tfglm.report.pages import p_value
-from tfglm.report.words import Words, decimals_of, fixed, four_that_count, plain
+from tfglm.report.pages import numbers_as_text, p_value
+from tfglm.report.words import Words, four_that_count, plain
 
 
 @dataclass(frozen=True)
@@ -61,32 +60,36 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
         Labels and units of the columns.
     """
     errors = "posterior_sd" if "posterior_sd" in table else "std_error"
-    has_errors, has_tests = (
-        bool(table[errors].notna().any()),
-        "p_value" in table and bool(table["p_value"].notna().any()),
-    )
-    shown = table.assign(error=table[errors], of_ratio=table[ratio] if ratio else np.nan)
-    if has_tests:
-        # An interval of the coefficient is one of its ratio, end by end.
-        with np.errstate(over="ignore"):
-            ends = {name: np.exp(table[name]) if ratio else table[name] for name in ("ci_lower", "ci_upper")}
-        shown = shown.assign(lower=ends["ci_lower"], upper=ends["ci_upper"])
-    interval = (f"{100 * confidence:g} % interval", 2)
-    groups: list[tuple[str, int]] = []
-    names: list[str] = []
-    for is_there, group, own in (
-        (bool(ratio), ("", 1), [(ratio or "").replace("_", " ")]),
-        (bool(ratio) and has_tests, interval, ["from", "to"]),
-        (True, ("", 1), ["estimate"]),
-        (has_errors, ("", 1), ["std. deviation" if errors == "posterior_sd" else "std. error"]),
-        (not ratio and has_tests, interval, ["from", "to"]),
-        (has_tests, ("", 1), ["p"]),
-        (True, ("", 1), ["rows"]),
-        ("events" in table, ("", 1), ["events"]),
-    ):
-        if is_there:
-            groups.append(group)
-            names += own
+    has_errors = bool(table[errors].notna().any())
+    has_tests = "p_value" in table and bool(table["p_value"].notna().any())
+    limits = {"ci_lower": "from", "ci_upper": "to"} if has_tests else {}
+    interval = [(f"{100 * confidence:g} % interval", 2)] * has_tests
+    groups, names = [("", 1)], ["estimate"]
+    if has_errors:
+        groups, names = [*groups, ("", 1)], [*names, "std. deviation" if errors == "posterior_sd" else "std. error"]
+    if ratio:
+        groups, names = [("", 1), *interval, *groups], [ratio.replace("_", " "), *limits.values(), *names]
+    else:
+        groups, names = [*groups, *interval], [*names, *limits.values()]
+    others = ["p"] * has_tests + ["rows"] + ["events"] * ("events" in table)
+    names, groups = [*names, *others], [*groups, *[("", 1)] * len(others)]
+
+    def rows_of(term: str, rows: pd.DataFrame) -> Iterator[TableRow]:
+        """The rows of a term; its numbers have the same decimals, so that they are aligned."""
+        sizes = rows[errors] if rows[errors].notna().any() else rows["estimate"].abs()
+        texts = numbers_as_text(rows[["estimate", errors, *limits]], sizes)
+        written = {"estimate": texts["estimate"], "std. error": texts[errors], "std. deviation": texts[errors]}
+        if ratio:
+            # An interval of the coefficient is one of its ratio, end by end.
+            texts = numbers_as_text(rows[["estimate", *limits]], sizes, rate=1.0)
+            written[names[0]] = texts["estimate"]
+        written |= {name: texts[limit] for limit, name in limits.items()}
+        written |= {name: rows[name].map("{:,.0f}".format) for name in others if name != "p"}
+        written |= {"p": rows["p_value"].map(p_value)} if has_tests else {}
+        for row, *cells in zip(rows.itertuples(), *(written[name] for name in names), strict=True):
+            level = words.level(term, row.level)
+            yield TableRow(level, row.level if row.level != level else "", cells, status(row), note(row))
+
     holding = conditions(table, words)
     terms = [
         TableTerm(
@@ -95,46 +98,11 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
             words.units.get(plain(str(name)), ""),
             against(str(name), rows, words),
             holding.get(str(name), ""),
-            [] if CURVED.search(str(name)) else list(rows_of(str(name), rows, bool(ratio), names, words)),
+            [] if CURVED.search(str(name)) else list(rows_of(str(name), rows)),
         )
-        for name, rows in shown.groupby("term", sort=False)
+        for name, rows in table.groupby("term", sort=False)
     ]
     return Sheet(groups, names, terms)
-
-
-def rows_of(term: str, rows: pd.DataFrame, has_ratio: bool, names: list[str], words: Words) -> list[TableRow]:
-    """Return the rows of a term; its numbers have the same decimals, so that they are aligned."""
-    sizes = rows["error"] if rows["error"].notna().any() else rows["estimate"].abs()
-    decimals = decimals_of(sizes)
-    of_ratio = decimals_of((sizes * rows["of_ratio"]).where(sizes < 1)) if has_ratio else decimals
-
-    def end(value: float) -> str:
-        # No ratio is 0.
-        return fixed(value, of_ratio, no_zeros=has_ratio)
-
-    def cells(row: Any) -> list[str]:
-        values = {
-            "estimate": fixed(row.estimate, decimals),
-            "rows": f"{row.rows:,.0f}",
-            "std. error": fixed(row.error, decimals),
-            "std. deviation": fixed(row.error, decimals),
-        }
-        if "p" in names:
-            values |= {"p": p_value(row.p_value), "from": end(row.lower), "to": end(row.upper)}
-        if "events" in names:
-            values["events"] = f"{row.events:,.0f}"
-        return [values.get(name, end(row.of_ratio)) for name in names]
-
-    return [
-        TableRow(
-            level := words.level(term, row.level),
-            row.level if row.level != level else "",
-            cells(row),
-            status(row),
-            note(row),
-        )
-        for row in rows.itertuples()
-    ]
 
 
 def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | None:
@@ -159,20 +127,16 @@ def profiles(fit: Mapping[str, Any], ratio: str | None) -> pd.DataFrame | None:
     if table.empty:
         return None
     numbers = table.drop(columns=["name", "note"]).astype(float)
-    decimals = decimals_of(numbers["std_error"])
+    texts = numbers_as_text(numbers, numbers["std_error"])
     columns: dict[tuple[str, str], Any] = {("", "combination"): table["name"]}
     if ratio:
-        with np.errstate(over="ignore"):
-            powers = np.exp(numbers)
-        places = decimals_of((numbers["std_error"] * powers["estimate"]).where(numbers["std_error"] < 1))
-        written = powers.map(lambda value: fixed(value, places, no_zeros=True))
-        columns |= {("", ratio.replace("_", " ")): written["estimate"]}
-        columns |= {("profile interval", "from"): written["ci_lower"], ("profile interval", "to"): written["ci_upper"]}
-    written = numbers.map(lambda value: fixed(value, decimals))
-    columns |= {("", "estimate"): written["estimate"]}
+        ratios = numbers_as_text(numbers, numbers["std_error"], rate=1.0)
+        columns |= {("", ratio.replace("_", " ")): ratios["estimate"]}
+        columns |= {("profile interval", "from"): ratios["ci_lower"], ("profile interval", "to"): ratios["ci_upper"]}
+    columns |= {("", "estimate"): texts["estimate"]}
     of_profile = "its profile interval" if ratio else "profile interval"
-    columns |= {(of_profile, "from"): written["ci_lower"], (of_profile, "to"): written["ci_upper"]}
-    columns |= {("by Wald", "from"): written["wald_lower"], ("by Wald", "to"): written["wald_upper"]}
+    columns |= {(of_profile, "from"): texts["ci_lower"], (of_profile, "to"): texts["ci_upper"]}
+    columns |= {("by Wald", "from"): texts["wald_lower"], ("by Wald", "to"): texts["wald_upper"]}
     if table["note"].any():
         columns |= {("", "note"): table["note"]}
     shown = pd.DataFrame(columns)

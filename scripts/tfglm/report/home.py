@@ -3,7 +3,7 @@
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,29 +15,26 @@ from tfglm import digests
 from tfglm.config import ResultsConfig
 from tfglm.config.models import columns_of
 from tfglm.errors import counted
-from tfglm.families import family_of_fit
-from tfglm.report import quality, sentences
+from tfglm.report import quality
 from tfglm.report.circumstances import circumstances
 from tfglm.report.class_effects import (
     classes_compared,
     compares_classes,
-    effect_and_ratio,
-    tell_by_class,
-    tell_of_order,
+    sentences_by_class,
+    sentences_of_order,
     with_labels_of_classes,
 )
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
 from tfglm.report.layer_graph import layer_graph
-from tfglm.report.pages import TEXTS, p_value, read_table, render
-from tfglm.report.pairs import TEXTS as TEXTS_OF_PAIRS
+from tfglm.report.model_results import ModelResults
+from tfglm.report.pages import p_value, render, tests_as_text
 from tfglm.report.pairs import Pairs, pairs_of
 from tfglm.report.scenarios import Scenarios, scenarios_of
-from tfglm.report.strongest import short_table, strongest_effects
+from tfglm.report.sentences import ModelFacts, TermSentences, effect_sentences, slopes
+from tfglm.report.strongest import Effects, short_table, strongest_effects
 from tfglm.report.words import RANDOM, Words
-from tfglm.results import csv_files
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
-from tfglm.results.compare import family_words, response_of
-from tfglm.results.geometric import logarithm_of
+from tfglm.results.compare import family_words
 from tfglm.results.paper import absorbed_factors
 
 NAMES = {
@@ -61,22 +58,32 @@ NAMES = {
 
 def page(arguments: argparse.Namespace) -> str:
     """Return the page, from the options of `write_pages.py home`."""
-    rows = digests.read_json(arguments.rows, needs=["data"])
+    account = digests.read_json(arguments.rows, needs=["data", "read", "dropped", "splits"])
     fits = [digests.read_json(folder / "fit.json") for folder in arguments.models]
     for folder, fit in zip(arguments.models, fits, strict=True):
-        digests.check_rows(fit, rows["data"], arguments.rows, folder / "fit.json")
-    about = About(arguments, rows["data"])
+        digests.check_rows(fit, account["data"], arguments.rows, folder / "fit.json")
+    dictionary = digests.read_json(arguments.dictionary, needs=["columns", "data"])
+    if dictionary["data"] != account["data"]:
+        raise digests.made_from_another("set of rows", arguments.dictionary, arguments.rows)
+    columns, folder_of_page = dictionary["columns"], arguments.page.parent
+    words = Words.from_json(arguments.words, columns)
     models = []
     for folder, fit in zip(arguments.models, fits, strict=True):
-        metrics = digests.read_json(folder / "metrics.json", fit=folder / "fit.json") if arguments.held_out else {}
-        models.append(regression_content(fit, metrics, folder, about))
+        settings = arguments.settings.get(fit["model"], ResultsConfig())
+        model = ModelResults(folder, settings, words, has_curves=folder / "effects.svg" in arguments.pages)
+        shown = {
+            "folder": address(folder, folder_of_page),
+            "pages": links([path for path in arguments.pages if path.parent == folder], folder_of_page),
+            "circumstances": circumstances(fit, account, columns),
+        }
+        models.append(shown | model_content(model, model.metrics if arguments.held_out else {}))
     return render(
         "home",
         title=f"Results: {', '.join(fit['model'] for fit in fits)}" if len(fits) <= MOST_IN_TITLE else "Results",
-        own=about.own_names(),
-        data=data(rows),
+        own=own_names(columns, words),
+        data=data(account),
         models=models,
-        pages=links([path for path in arguments.pages if path.parent not in arguments.models], arguments.page.parent),
+        pages=links([path for path in arguments.pages if path.parent not in arguments.models], folder_of_page),
         command=arguments.command,
         **provenance(fits),
     )
@@ -89,36 +96,24 @@ def settings_by_model(text: str) -> dict[str, ResultsConfig]:
     return {name: ResultsConfig.model_validate(section) for name, section in json.loads(text).items()}
 
 
-class About:
-    """Facts about a model besides its files."""
-
-    def __init__(self, arguments: argparse.Namespace, data: list[str]):
-        self.account = digests.read_json(arguments.rows, needs=["read", "dropped", "splits"])
-        dictionary = digests.read_json(arguments.dictionary, needs=["columns", "data"])
-        if dictionary["data"] != data:
-            raise digests.made_from_another("set of rows", arguments.dictionary, arguments.rows)
-        self.columns = dictionary["columns"]
-        self.words = Words.from_json(arguments.words, self.columns)
-        self.settings: dict[str, ResultsConfig] = arguments.settings
-        self.folder = arguments.page.parent
-        self.pages: list[Path] = arguments.pages
-
-    def own_names(self) -> Iterator[str]:
-        """The user's words: columns, levels and their labels."""
-        yield from self.columns
-        yield from self.words.names.values()
-        yield from chain.from_iterable(labels.values() for labels in self.words.labels.values())
-        for column in self.columns.values():
-            yield from (column["levels"] or []) if column["kind"] == "text" else []
+def own_names(columns: Mapping[str, Mapping[str, Any]], words: Words) -> Iterator[str]:
+    """The user's words: columns, levels and their labels."""
+    yield from columns
+    yield from words.names.values()
+    yield from chain.from_iterable(labels.values() for labels in words.labels.values())
+    for column in columns.values():
+        yield from (column["levels"] or []) if column["kind"] == "text" else []
 
 
 def links(paths: list[Path], folder: Path) -> list[dict]:
     """Pages, pictures and tables, in this order, with their addresses on a page in `folder`."""
     paths = sorted(paths, key=lambda path: (".html", ".svg", ".csv").index(path.suffix))
-    return [
-        {"name": NAMES.get(path.name, path.name), "address": Path(os.path.relpath(path, folder)).as_posix()}
-        for path in paths
-    ]
+    return [{"name": NAMES.get(path.name, path.name), "address": address(path, folder)} for path in paths]
+
+
+def address(path: Path, folder: Path) -> str:
+    """The address of a file on a page in `folder`."""
+    return Path(os.path.relpath(path, folder)).as_posix()
 
 
 def data(rows: dict) -> str:
@@ -133,131 +128,109 @@ def data(rows: dict) -> str:
     return f"{counted(len(rows['files']), 'input file')} with {counted(rows['read'], 'row')}: {shares}, and {others}."
 
 
-def regression_content(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
-    """Return the content of the page about a regression."""
-    response = response_of(fit)
-    unit = about.words.units.get(response)
-    known = {
-        "fit": fit,
-        "response": about.words.column(response),
-        "column": response,
+def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page has of a model: the part of each name in the template."""
+    unit, explained = (
+        model.words.units.get(model.response),
+        model.fit.get("r_squared", model.fit.get("pseudo_r_squared")),
+    )
+    parts = NETWORK if model.fit.get("kind") == "network" else REGRESSION
+    return {
+        "fit": model.fit,
+        "response": model.words.column(model.response),
+        "column": model.response,
         "unit": unit,
-        "measures": quality.measures(metrics, response, unit),
-        "how_well": quality.in_words(fit, metrics, unit),
-        "pages": links([path for path in about.pages if path.parent == folder], about.folder),
-        "circumstances": circumstances(fit, about.account, about.columns),
-    }
-    if fit.get("kind") == "network":
-        return known | network_content(fit)
-    table = read_table(folder / "coefficients.csv", folder / "fit.json")
-    averages = averages_of(fit, folder, about)
-    effects = effects_of(fit, folder, about, table, averages)
-    labelled = with_labels_of_classes(table, response, about.words) if compares_classes(fit) else table
-    tests, notes = joint_tests(folder / "terms.csv", folder / "fit.json", about.words)
-    logarithm = logarithm_of(fit["formula"], fit["family"], fit.get("link"))
-    measure, ratio = effect_and_ratio(fit, family_of_fit(fit).effect, family_of_fit(fit).ratio)
-    if logarithm:
-        ratio = "ratio of geometric means"
-    # The mean is the linear predictor: an average effect has the scale of a coefficient.
-    alike = averages if family_of_fit(fit).quadratic and not family_of_fit(fit).ratio else None
-    explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
-    return known | {
-        "is_network": False,
-        "kind": family_words(fit, "regression"),
-        "explained": "" if explained is None else f"{100 * explained:.1f} %",
-        "regression": family_of_fit(fit).regression,
-        "fitted": how_fitted(fit, about.words),
-        "effects": effects,
-        "drawn": strongest_effects(labelled, measure, ratio, logarithm.rate if logarithm else 1.0, about.words, alike),
-        "short": short_table(labelled, fit.get("df_residual"), about.words),
-        "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
-        "may_diagnose": not (
-            fit.get("classes") or any(path.name == "diagnostics.html" for path in about.pages if path.parent == folder)
-        ),
-        "curves": curves(fit, folder, about),
-        "means": adjusted_means(fit, folder, about),
-        "pairs": pairs(fit, folder, about, measure, ratio),
-        "scenarios": scenarios(fit, folder, about),
-        "what_means": WHAT_MEANS[settings.adjusted_means] + offset_in_words(fit, settings),
-        "scale": f" Means of {response} are shown as geometric means of {logarithm.quantity}, and their differences as ratios."
-        if logarithm
-        else "",
-        "population": population_in_words(fit, settings, about.words),
-        "confidence": settings.confidence,
-        "errors": errors(fit),
-        "convergence": convergence(fit),
-        "tests": tests,
-        "parallel": parallel_slopes(fit, about.words),
-        "notes": notes,
-        "without_estimate": without_estimate(table),
+        "measures": quality.measures(metrics, model.response, unit),
+        "how_well": quality.in_words(model.fit, metrics, unit),
+        "explained": "" if explained is None or parts is NETWORK else f"{100 * explained:.1f} %",
+        **{name: part(model) for name, part in parts.items()},
     }
 
 
-def how_fitted(fit: dict, words: Words) -> str:
+def how_fitted(model: ModelResults) -> str:
     """Say how the model was fitted: absorbed factors, Firth's penalty, and the compared classes."""
-    factors = absorbed_factors(fit)
-    said = [f"{' and '.join(factors)} absorbed"] if factors else []
-    said += ["by Firth's penalised likelihood"] if fit.get("firth") else []
-    said += [classes_compared(fit, words)] if fit.get("classes") else []
-    return "".join(f", {each}" for each in said)
+    fit, factors = model.fit, absorbed_factors(model.fit)
+    how = [f"{' and '.join(factors)} absorbed"] if factors else []
+    how += ["by Firth's penalised likelihood"] if fit.get("firth") else []
+    how += [classes_compared(fit, model.words)] if fit.get("classes") else []
+    return "".join(f", {each}" for each in how)
 
 
-def averages_of(fit: dict, folder: Path, about: About) -> pd.DataFrame:
-    """The average marginal effects; no rows where they were not computed."""
-    if not about.settings[fit["model"]].marginal_effects:
-        return pd.DataFrame(columns=["term", "level", "estimate", "std_error", "p_value", "ci_lower", "ci_upper"])
-    return csv_files.read(folder / "marginal_effects.csv", folder / "fit.json", MARGINAL_TEXTS)
-
-
-def effects_of(
-    fit: dict, folder: Path, about: About, table: pd.DataFrame, averages: pd.DataFrame
-) -> list[sentences.TermSentences]:
-    """The effects of a regression in sentences, from its table of coefficients and its average marginal effects."""
-    if not fit.get("classes"):
-        return sentences.tell(table, sentence_facts(fit, about, averages))
-    facts = sentence_facts(fit, about, averages)
+def effects(model: ModelResults) -> list[TermSentences]:
+    """The effects in sentences, from the table of coefficients and the average marginal effects."""
+    fit, response, facts = model.fit, model.response, sentence_facts(model)
     if fit.get("ordered"):
-        return tell_of_order(table, averages, facts, response_of(fit), fit["classes"])
-    by_class = csv_files.read(folder / "coefficients.csv", folder / "fit.json", TEXTS)
-    return tell_by_class(by_class, averages, facts, response_of(fit), fit["reference_class"])
+        return sentences_of_order(model.coefficients, model.averages, facts, response, fit["classes"])
+    if fit.get("classes"):
+        by_class = model.table("coefficients")
+        return sentences_by_class(by_class, model.averages, facts, response, fit["reference_class"])
+    return effect_sentences(model.coefficients, facts)
 
 
-def sentence_facts(fit: dict, about: About, averages: pd.DataFrame) -> sentences.ModelFacts:
+def sentence_facts(model: ModelResults) -> ModelFacts:
     """Return the facts about a regression that its sentences need."""
-    response, family = response_of(fit), family_of_fit(fit)
-    return sentences.ModelFacts(
-        about.words.column(response),
-        about.words.units.get(response),
+    fit, family = model.fit, model.family
+    return ModelFacts(
+        model.words.column(model.response),
+        model.words.units.get(model.response),
         family.ratio.removesuffix("_ratio") if family.ratio else None,
         fit.get("sigma") or 1.0,
-        about.words,
-        sentences.slopes(averages),
+        model.words,
+        slopes(model.averages),
         {each["term"] for each in fit.get("nearly_aliased", [])},
         family.counts_events or bool(fit.get("classes")),
         family.ratio is None and not family.quadratic,
-        logarithm_of(fit["formula"], fit["family"], fit.get("link")),
+        model.logarithm,
     )
 
 
-def offset_in_words(fit: dict, settings: ResultsConfig) -> str:
-    """Say which offset adjusted means have, if the model has one."""
-    offset = fit["provenance"]["model"].get("offset")
-    if not offset:
+def labelled_coefficients(model: ModelResults) -> pd.DataFrame:
+    """The table of coefficients with the labels of classes."""
+    if compares_classes(model.fit):
+        return with_labels_of_classes(model.coefficients, model.response, model.words)
+    return model.coefficients
+
+
+def drawn_effects(model: ModelResults) -> Effects | None:
+    """The strongest effects on one axis."""
+    measure, ratio = model.effect_and_ratio
+    ratio = "ratio of geometric means" if model.logarithm else ratio
+    # The mean is the linear predictor: an average effect has the scale of a coefficient.
+    alike = model.averages if model.family.quadratic and not model.family.ratio else None
+    rate = model.logarithm.rate if model.logarithm else 1.0
+    return strongest_effects(labelled_coefficients(model), measure, ratio, rate, model.words, alike)
+
+
+def scale_of_means(model: ModelResults) -> str:
+    """Say that the means of a logarithm are geometric means; '' of any other response."""
+    if not model.logarithm:
         return ""
+    return (
+        f" Means of {model.response} are shown as geometric means of {model.logarithm.quantity}, and their differences as "
+        "ratios."
+    )
+
+
+def what_means(model: ModelResults) -> str:
+    """Say what adjusted means are, and which offset they have."""
+    settings, offset = model.settings, model.fit["provenance"]["model"].get("offset")
+    if not offset:
+        return WHAT_MEANS[settings.adjusted_means]
     if settings.offset_at is None:
-        return f" Each row has its own offset, {offset}."
-    return f" The offset is that of {' and '.join(columns_of(offset))} = {settings.offset_at:g}."
+        return f"{WHAT_MEANS[settings.adjusted_means]} Each row has its own offset, {offset}."
+    at = f"{' and '.join(columns_of(offset))} = {settings.offset_at:g}"
+    return f"{WHAT_MEANS[settings.adjusted_means]} The offset is that of {at}."
 
 
-def population_in_words(fit: dict, settings: ResultsConfig, words: Words) -> str:
+def population_in_words(model: ModelResults) -> str:
     """Say what averages are about beside random effects; '' without these."""
-    random = [RANDOM.fullmatch(smooth["term"]) for smooth in fit.get("smooths", []) if smooth["is_random"]]
-    names = " and ".join(dict.fromkeys(words.column(match[1]) for match in random if match))
+    random = [RANDOM.fullmatch(smooth["term"]) for smooth in model.fit.get("smooths", []) if smooth["is_random"]]
+    names = " and ".join(dict.fromkeys(model.words.column(match[1]) for match in random if match))
     if not names:
         return ""
-    if family_of_fit(fit).quadratic:
+    if model.family.quadratic:
         return f" Averages are about the population of {names}, not about its levels in these rows."
-    if settings.random_effects == "integrated":
+    if model.settings.random_effects == "integrated":
         return (
             f" Averages are over the normal distribution of the random effects of {names}; coefficients compare rows with the "
             "same random effects."
@@ -274,51 +247,47 @@ WHAT_MEANS = {
     "their number of rows; numbers are at their means, and linear predictors are averaged, as in R's emmeans.",
 }
 """The text about adjusted means, by the key of the config."""
-MARGINAL_TEXTS = ["class", "term", "level", "reference", "status", "about"]
 
 
-def adjusted_means(fit: dict, folder: Path, about: About) -> list[DrawnMeans]:
+def adjusted_means(model: ModelResults) -> list[DrawnMeans]:
     """The adjusted means of each factor of a model, drawn and as tables; none where they were not computed."""
-    if not about.settings[fit["model"]].marginal_effects:
+    if not model.settings.marginal_effects:
         return []
-    table = csv_files.read(folder / "adjusted_means.csv", folder / "fit.json", MARGINAL_TEXTS)
+    table = model.table("adjusted_means")
     if "class" in table:
-        return means_by_class(table, response_of(fit), about.words)
-    is_share = family_of_fit(fit).counts_events
-    return [means_of_factor(str(term), rows, is_share, about.words) for term, rows in by_factor(table)]
+        return means_by_class(table, model.response, model.words)
+    is_share = model.family.counts_events
+    return [means_of_factor(str(term), rows, is_share, model.words) for term, rows in by_factor(table)]
 
 
-def pairs(fit: dict, folder: Path, about: About, effect: str, ratio: str | None) -> list[Pairs]:
-    """All pairs of levels of the factors that the config names; `effect` and `ratio` are the names of a difference and of its
-    exponential, if this has a meaning."""
-    if not about.settings[fit["model"]].pairwise:
+def pairs(model: ModelResults) -> list[Pairs]:
+    """All pairs of levels of the factors that the config names."""
+    if not model.settings.pairwise:
         return []
-    table = csv_files.read(folder / "pairwise.csv", folder / "fit.json", TEXTS_OF_PAIRS)
-    logarithm = logarithm_of(fit["formula"], fit["family"], fit.get("link"))
-    rate = logarithm.rate if logarithm else 1.0 if ratio else None
+    effect, ratio = model.effect_and_ratio
+    rate = 1.0 if ratio else None
+    if model.logarithm:
+        ratio, rate = "ratio of geometric means", model.logarithm.rate
     measure = (ratio or effect).replace("_", " ")
-    return list(pairs_of(table, measure, rate, response_of(fit), about.words))
+    return list(pairs_of(model.table("pairwise"), measure, rate, model.response, model.words))
 
 
-def curves(fit: dict, folder: Path, about: About) -> dict | None:
-    """The shapes of the curves of a model in words, and the address of their picture; None without curves."""
-    picture = folder / "effects.svg"
-    if picture not in about.pages:
+def curves(model: ModelResults) -> list[str] | None:
+    """The shapes of the curves of a model in words; None without curves."""
+    if not model.has_curves:
         return None
     from tfglm.report import shapes  # imports matplotlib, which a page without curves does not need
 
-    effects = csv_files.read(folder / "effects.csv", folder / "fit.json", shapes.TEXTS)
-    (link,) = links([picture], about.folder)
-    return {"shapes": shapes.shapes_of(fit, effects, about.words), "picture": link["address"]}
+    return shapes.shapes_of(model.fit, model.curves, model.words)
 
 
-def parallel_slopes(fit: dict, words: Words) -> tuple[str, pd.DataFrame] | None:
+def parallel_slopes(model: ModelResults) -> tuple[str, pd.DataFrame] | None:
     """What the tests of parallel slopes of ordered classes say: a sentence, and the test of each term."""
-    tested = fit.get("parallel_slopes", {}).get("tests")
+    tested = model.fit.get("parallel_slopes", {}).get("tests")
     if not tested:
         return None
     every, *of_terms = tested
-    what = "The odds are proportional" if fit["link"] == "logit" else "Slopes are parallel"
+    what = "The odds are proportional" if model.fit["link"] == "logit" else "Slopes are parallel"
     said = f"{what} if each term has the same slope at each boundary between classes. "
     if every["p_value"] is None:
         said += "There is no test of all terms together, as some levels have too few rows of some classes."
@@ -326,49 +295,31 @@ def parallel_slopes(fit: dict, words: Words) -> tuple[str, pd.DataFrame] | None:
         p = p_value(every["p_value"])
         said += f"Score test of this: chi-squared {every['chi_squared']:,.1f}, {every['df']} degrees of freedom, "
         said += f"p {p if p.startswith('<') else f'= {p}'}."
-    shown = pd.DataFrame(
-        {
-            "term": [words.term(test["term"]) for test in of_terms],
-            "df": [str(test["df"]) for test in of_terms],
-            "chi-squared": ["" if test["chi_squared"] is None else f"{test['chi_squared']:,.1f}" for test in of_terms],
-            "p": [p_value(test["p_value"]) for test in of_terms],
-        }
-    )
-    return said, shown
+    tests = pd.DataFrame(of_terms).astype({"chi_squared": float, "p_value": float})
+    return said, tests_as_text({"term": tests["term"].map(model.words.term)}, tests)
 
 
-def scenarios(fit: dict, folder: Path, about: About) -> Scenarios | None:
+def scenarios(model: ModelResults) -> Scenarios | None:
     """The means and effects in scenarios, if the config has some."""
-    wanted = about.settings[fit["model"]].margins_at
-    if not wanted:
+    if not model.settings.margins_at:
         return None
-    table = csv_files.read(folder / "margins_at.csv", folder / "fit.json", ["at", "against", *MARGINAL_TEXTS])
-    is_share = family_of_fit(fit).counts_events
-    return scenarios_of(table, wanted, fit["rows_in_likelihood"], response_of(fit), is_share, about.words)
+    rows, is_share = model.fit["rows_in_likelihood"], model.family.counts_events
+    return scenarios_of(
+        model.table("margins_at"), model.settings.margins_at, rows, model.response, is_share, model.words
+    )
 
 
-def network_content(fit: dict) -> dict:
-    """Return the content of the page about a network."""
-    layers, offset = fit["layers"], fit["layers"]["offset_from"]
-    hidden = ", ".join(f"{units:,}" for units in layers["hidden"])
-    filters = ", ".join(f"{number:,}" for number in layers["convolutions"])
-    kernel = layers["kernel"]
+def parts_of_network(model: ModelResults) -> list[str]:
+    """What a network consists of."""
+    layers = model.fit["layers"]
+    hidden, filters = (", ".join(f"{number:,}" for number in layers[key]) for key in ("hidden", "convolutions"))
+    kernel, offset = layers["kernel"], layers["offset_from"]
     precision = " in bfloat16" if layers.get("precision") == "mixed_bfloat16" else ""
     parts = [f"convolutions with {filters} filters of {kernel} x {kernel} pixels"] if filters else []
     parts += [f"hidden layers of {hidden} units ({layers['activation']}){precision}"] if hidden else []
     parts += [f"the layers of {layers['model']}{precision}"] if layers["model"] else []
     parts += ["a coefficient for each level and number"] if layers["wide"] or not parts else []
-    parts += [f"the linear predictor of {offset}"] if offset else []
-    chosen = fit.get("epoch_of_smallest_loss")
-    return {
-        "is_network": True,
-        "kind": f"{fit['family']} network",
-        "explained": "",
-        "parts": parts,
-        "layers": layers_table(fit["summary"]),
-        "picture": layer_graph(fit["summary"], f"Layers of {fit['model']}, from the inputs to the output"),
-        "chosen": chosen if fit["weights_by_held_out_loss"] else None,
-    }
+    return parts + ([f"the linear predictor of {offset}"] if offset else [])
 
 
 def layers_table(summary: list[dict]) -> pd.DataFrame:
@@ -383,58 +334,41 @@ def layers_table(summary: list[dict]) -> pd.DataFrame:
     )
 
 
-def joint_tests(path: Path, fit: Path, words: Words) -> tuple[pd.DataFrame | None, list[str]]:
+def joint_tests(model: ModelResults) -> tuple[pd.DataFrame | None, list[str]]:
     """The joint tests with what there is to say of each; if there are none and one reason for it, no table but that reason."""
-    table = csv_files.read(path, fit, ["term", "note"])
+    table = model.table("terms")
     notes = table["note"].unique().tolist()
     if table["p_value"].isna().all() and len(notes) <= 1:
         return None, notes
-    # The p-value is a tail probability of this statistic.
-    name, statistic = ("F", "F") if "F" in table else ("chi-squared", "chi_squared")
-    shown = pd.DataFrame(
-        {
-            "term": table["term"].map(words.term),
-            "df": [f"{value:.4g}" if pd.notna(value) else "" for value in table["df"]],
-            name: [f"{value:,.1f}" if pd.notna(value) else "" for value in table[statistic]],
-            "p": table["p_value"].map(p_value),
-        }
-    )
-    if any(notes):
-        shown["note"] = table["note"]
-    return shown, []
+    return tests_as_text({"term": table["term"].map(model.words.term)}, table), []
 
 
 LISTED = 20
 
+WITHOUT_ESTIMATE = {
+    "separated": "Without a finite estimate, because all rows have the same outcome (separated)",
+    "not identified": "Not identified, because only rows that terms separate together determine them",
+    "aliased": "Aliased: a combination of other columns, so without a coefficient of their own",
+}
+"""Why a coefficient with this status has no estimate."""
+
 
 def without_estimate(table: pd.DataFrame) -> list[str]:
     """Sentences about the coefficients that have no estimate, and why."""
-    separated = [name_of(row) for row in table[table["status"] == "separated"].itertuples()]
-    aliased = [
-        f"{name_of(row)}{alias_text(row.aliased_with)}" for row in table[table["status"] == "aliased"].itertuples()
-    ]
-    reasons = {
-        "Without a finite estimate, because all rows have the same outcome (separated)": separated,
-        "Not identified, because only rows that terms separate together determine them": [
-            name_of(row) for row in table[table["status"] == "not identified"].itertuples()
-        ],
-        "Aliased: a combination of other columns, so without a coefficient of their own": aliased,
-    }
-    return [f"{reason}: {listed(names)}." for reason, names in reasons.items() if names]
+    sentences = []
+    for status, reason in WITHOUT_ESTIMATE.items():
+        names = [
+            f"{row.term} {row.level}".strip() + (alias_text(row.aliased_with) if status == "aliased" else "")
+            for row in table[table["status"] == status].itertuples()
+        ]
+        more = f"; and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+        sentences += [f"{reason}: {'; '.join(names[:LISTED])}{more}."] if names else []
+    return sentences
 
 
 def alias_text(columns: str) -> str:
     """Say in brackets what an aliased coefficient is a combination of; absorbed factors have no columns to name."""
     return f" ({columns if columns == NO_ROWS else f'= {columns}'})" if columns else ""
-
-
-def name_of(row: Any) -> str:
-    return f"{row.term} {row.level}".strip()
-
-
-def listed(names: list[str]) -> str:
-    more = f"; and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
-    return "; ".join(names[:LISTED]) + more
 
 
 def provenance(fits: list[dict]) -> dict:
@@ -448,3 +382,40 @@ def provenance(fits: list[dict]) -> dict:
         "by_chance": [fit["model"] for fit in fits if "online" in fit and not fit["online"]["synchronous"]],
         "config": yaml.safe_dump(config, sort_keys=False),
     }
+
+
+REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
+    "is_network": lambda model: False,
+    "kind": lambda model: family_words(model.fit, "regression"),
+    "regression": lambda model: model.family.regression,
+    "fitted": how_fitted,
+    "effects": effects,
+    "curves": curves,
+    "drawn": drawn_effects,
+    "short": lambda model: short_table(labelled_coefficients(model), model.fit.get("df_residual"), model.words),
+    "errors": lambda model: errors(model.fit),
+    "convergence": lambda model: convergence(model.fit),
+    "tests": joint_tests,
+    "parallel": parallel_slopes,
+    "without_estimate": lambda model: without_estimate(model.coefficients),
+    "means": adjusted_means,
+    "what_means": what_means,
+    "scale": scale_of_means,
+    "population": population_in_words,
+    "pairs": pairs,
+    "scenarios": scenarios,
+    "confidence": lambda model: model.settings.confidence,
+}
+"""The parts of the page about a regression, by their names in the template; None or empty where a model has no such part."""
+
+NETWORK: dict[str, Callable[[ModelResults], Any]] = {
+    "is_network": lambda model: True,
+    "kind": lambda model: f"{model.fit['family']} network",
+    "parts": parts_of_network,
+    "layers": lambda model: layers_table(model.fit["summary"]),
+    "picture": lambda model: layer_graph(
+        model.fit["summary"], f"Layers of {model.fit['model']}, from the inputs to the output"
+    ),
+    "chosen": lambda model: model.fit.get("epoch_of_smallest_loss") if model.fit["weights_by_held_out_loss"] else None,
+}
+"""Those about a network."""

@@ -3,20 +3,15 @@
 import argparse
 import io
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tfglm import digests
-from tfglm.config import ResultsConfig
 from tfglm.errors import counted
-from tfglm.families import family_of_fit
-from tfglm.report import shapes
-from tfglm.report.class_effects import classes_compared, effect_and_ratio
+from tfglm.report.class_effects import classes_compared
 from tfglm.report.coefficient_rows import CODED
 from tfglm.report.coefficients import profiles, sheet, variance_components
 from tfglm.report.confusion import confusion_plot
@@ -28,71 +23,17 @@ from tfglm.report.evaluation import binomial_plot, mean_plot
 from tfglm.report.forest import coefficient_plot
 from tfglm.report.groups import groups_plot, labelled
 from tfglm.report.history import history_plot
-from tfglm.report.pages import four_digits, read_table, render
+from tfglm.report.model_results import ModelResults
+from tfglm.report.pages import four_digits, render
 from tfglm.report.penalties import path_plot
+from tfglm.report.shapes import shapes_of
 from tfglm.report.words import Words, minus
-from tfglm.results import csv_files
 from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import family_words
 
 
-class ModelResults:
-    """What pictures and pages show of a model; each file is read once.
-
-    Parameters
-    ----------
-    folder
-        That of the model.
-    settings
-        Those of its tables.
-    words
-        Labels of columns.
-    has_curves
-        Whether it has a table of effects, which the picture of the coefficients shows too.
-    """
-
-    def __init__(self, folder: Path, settings: ResultsConfig, words: Words, has_curves: bool) -> None:
-        self.folder, self.settings, self.words, self.has_curves = folder, settings, words, has_curves
-        self.path_of_fit = folder / "fit.json"
-
-    @cached_property
-    def fit(self) -> dict[str, Any]:
-        """The content of fit.json."""
-        return digests.read_json(self.path_of_fit)
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """The coefficients."""
-        return read_table(self.folder / "coefficients.csv", self.path_of_fit)
-
-    @cached_property
-    def effects(self) -> pd.DataFrame:
-        """The curves of numbers."""
-        return self.read_csv("effects", shapes.TEXTS)
-
-    @cached_property
-    def metrics(self) -> dict[str, Any]:
-        """The content of metrics.json, with labels."""
-        return labelled(digests.read_json(self.folder / "metrics.json", fit=self.path_of_fit), self.words)
-
-    def read_csv(self, name: str, texts: Sequence[str]) -> pd.DataFrame:
-        """Return a table. Raises UserError as `csv_files.read` does."""
-        return csv_files.read(self.folder / f"{name}.csv", self.path_of_fit, texts)
-
-    @property
-    def confidence(self) -> str:
-        """That of the intervals, in percent."""
-        return f"{100 * self.settings.confidence:g} %"
-
-    @property
-    def effect_and_ratio(self) -> tuple[str, str | None]:
-        """Return the names of the coefficients, and of their ratio, if they have one."""
-        family = family_of_fit(self.fit)
-        return effect_and_ratio(self.fit, family.effect, family.ratio)
-
-
 def draw_coefficients(results: ModelResults, plots: Sequence[Path]) -> None:
-    fit, table = results.fit, results.table
+    fit, table = results.fit, results.coefficients
     intervals, shown = "confidence intervals", table
     if "posterior_sd" in table:
         intervals = "posterior intervals"
@@ -103,12 +44,12 @@ def draw_coefficients(results: ModelResults, plots: Sequence[Path]) -> None:
     title = f"{fit['model']}: estimates with {results.confidence} {intervals}"
     if shown["ci_lower"].isna().all():
         title = f"{fit['model']}: estimates"
-    effects = results.effects if results.has_curves else None
+    effects = results.curves if results.has_curves else None
     coefficient_plot(shown, effects, title, *results.effect_and_ratio, plots, results.words)
 
 
 def coefficients_page(results: ModelResults, picture: Path) -> str:
-    fit, table = results.fit, results.table
+    fit, table = results.fit, results.coefficients
     effect, ratio = results.effect_and_ratio
     return render(
         "coefficients",
@@ -119,7 +60,7 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
         coded=bool(table["term"].str.contains(CODED).any()),
         by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
         sheet=sheet(table, ratio, results.settings.confidence, results.words),
-        shapes=shapes.shapes_of(fit, results.effects, results.words) if results.has_curves else [],
+        shapes=shapes_of(fit, results.curves, results.words) if results.has_curves else [],
         components=variance_components(fit, results.words),
         profiles=profiles(fit, ratio),
         picture=panels(picture),
@@ -128,11 +69,11 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
 
 def draw_effects(results: ModelResults, plots: Sequence[Path]) -> None:
     title = f"{results.fit['model']}: difference to the mean, with {results.confidence} intervals"
-    effects_plot(results.effects, title, *results.effect_and_ratio, plots)
+    effects_plot(results.curves, title, *results.effect_and_ratio, plots)
 
 
 def draw_metrics(results: ModelResults, plots: Sequence[Path]) -> None:
-    metrics = results.metrics
+    metrics = labelled(results.metrics, results.words)
     if not metrics["rows"]:
         nothing(title_of_metrics(metrics), plots)
     elif "confusion" in metrics:
@@ -149,7 +90,7 @@ def title_of_metrics(metrics: dict) -> str:
 
 
 def metrics_page(results: ModelResults, picture: Path) -> str:
-    metrics = results.metrics
+    metrics = labelled(results.metrics, results.words)
     numbers = [(name, value) for name, value in metrics.items() if isinstance(value, int | float)]
     groups = {column: readable(pd.DataFrame(levels)) for column, levels in metrics.get("by", {}).items()}
     table = readable(pd.DataFrame(numbers, columns=["metric", "value"], dtype=object))
@@ -169,7 +110,8 @@ def metrics_page(results: ModelResults, picture: Path) -> str:
 
 
 def draw_groups(results: ModelResults, plots: Sequence[Path]) -> None:
-    groups_plot(results.metrics, f"{title_of_metrics(results.metrics)}, by group", plots)
+    metrics = labelled(results.metrics, results.words)
+    groups_plot(metrics, f"{title_of_metrics(metrics)}, by group", plots)
 
 
 def draw_history(results: ModelResults, plots: Sequence[Path]) -> None:
@@ -178,7 +120,7 @@ def draw_history(results: ModelResults, plots: Sequence[Path]) -> None:
 
 
 def draw_embeddings(results: ModelResults, plots: Sequence[Path]) -> None:
-    table = results.read_csv("embeddings", ("factor", "level"))
+    table = results.table("embeddings")
     embeddings_plot(table, f"{results.fit['model']}: embeddings of levels", plots)
 
 

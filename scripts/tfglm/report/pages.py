@@ -3,21 +3,19 @@
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 import pandas as pd
 
 from tfglm.report.glossary import explained, linked
-from tfglm.report.words import fixed, minus
+from tfglm.report.words import decimals_of, fixed, minus
 from tfglm.results import csv_files
 
 TEMPLATES = Path(__file__).parent / "templates"
-
-TEXTS = ["class", "term", "level", "reference", "status", "aliased_with", "note"]
-"""Columns of a table of coefficients that are no numbers."""
 
 
 def render(template: str, **values: Any) -> str:
@@ -64,7 +62,7 @@ def _rows(frame: pd.DataFrame) -> Iterator[list]:
 def read_table(path: Path, fit: Path) -> pd.DataFrame:
     """A table of coefficients from its CSV; names are text, also where a level is called NA. The terms of a regression of classes
     have their class before their name. Raises UserError as `csv_files.read` does."""
-    table = csv_files.read(path, fit, TEXTS)
+    table = csv_files.read(path, fit)
     if "class" in table:
         table["term"] = table.pop("class") + ": " + table["term"]
     return table
@@ -95,3 +93,30 @@ def statistic(value: float) -> str:
 def p_value(p: float) -> str:
     """Four decimals; empty where there is no test."""
     return "" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def numbers_as_text(numbers: pd.DataFrame, errors: pd.Series, rate: float | None = None) -> pd.DataFrame:
+    """Estimates and limits of intervals as text, with the decimals that keep two digits of the smallest error.
+
+    Parameters
+    ----------
+    numbers, errors
+        By column, of which one is the `estimate`; and the standard errors of the estimates.
+    rate
+        If it is given, the exponentials of so many times the numbers are written; no ratio is written as 0.
+    """
+    if rate is not None:
+        with np.errstate(over="ignore"):
+            numbers = np.exp(rate * numbers)
+        errors = (rate * errors * numbers["estimate"]).where(rate * errors < 1)
+    decimals = decimals_of(errors)
+    return numbers.map(lambda value: fixed(value, decimals, no_zeros=rate is not None))
+
+
+def tests_as_text(names: Mapping[str, Sequence[str]], tests: pd.DataFrame) -> pd.DataFrame:
+    """Joint tests as pages have them: their `names`, degrees of freedom, statistic, p-value, and notes if there are any."""
+    # The p-value is a tail probability of this statistic.
+    name, statistic = ("F", "F") if "F" in tests else ("chi-squared", "chi_squared")
+    columns = {**names, "df": tests["df"].map(lambda value: "" if pd.isna(value) else f"{value:.4g}")}
+    columns |= {name: tests[statistic].map(lambda value: fixed(value, 1)), "p": tests["p_value"].map(p_value)}
+    return pd.DataFrame(columns).assign(**({"note": tests["note"]} if "note" in tests and any(tests["note"]) else {}))

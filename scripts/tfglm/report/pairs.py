@@ -3,20 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
-from tfglm.report.pages import p_value
-from tfglm.report.words import Words, decimals_of, fixed, plain
+from tfglm.report.pages import numbers_as_text, p_value
+from tfglm.report.words import Words, plain
 
 MOST_PAIRS = 66
 """Pairs of a factor that the page shows, those of 12 levels: of more, those with the smallest p-values."""
 
 OPEN = 15
 """Pairs that a reader sees without a click, those of 6 levels."""
-
-TEXTS = ["class", "term", "at", "level", "against", "note"]
-"""Columns of pairwise.csv that are no numbers."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +55,7 @@ def pairs_of(table: pd.DataFrame, measure: str, rate: float | None, response: st
 
 def shown(term: str, rows: pd.DataFrame, measure: str, rate: float | None, response: str, words: Words) -> pd.DataFrame:
     """Rows of pairwise.csv as a page has them."""
-    numbers, sizes = rows[["estimate", "ci_lower", "ci_upper"]], rows["std_error"]
-    if rate is not None:
-        with np.errstate(over="ignore"):
-            numbers = np.exp(rate * numbers)
-        sizes = (rate * sizes * numbers["estimate"]).where(rate * sizes < 1)
-    decimals = decimals_of(sizes)
-    written = numbers.map(lambda value: fixed(value, decimals, no_zeros=rate is not None))
+    written = numbers_as_text(rows[["estimate", "ci_lower", "ci_upper"]], rows["std_error"], rate)
     pairs = [f"{words.level(term, row.level)} vs {words.level(term, row.against)}" for row in rows.itertuples()]
     columns = {"levels": pairs}
     if "at" in rows and rows["at"].any():

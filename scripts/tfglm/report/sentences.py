@@ -49,6 +49,11 @@ class TermSentences:
     sentences: list[str]
     because: str = ""
 
+    @property
+    def is_average(self) -> bool:
+        """Whether there is an average marginal effect among them."""
+        return any("on average" in sentence for sentence in self.sentences)
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -103,7 +108,7 @@ class ModelFacts:
     """Return the name of the probability of a class; it includes the class of comparison, if the response names it."""
 
 
-def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
+def effect_sentences(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
     """Return the effects in the table of coefficients, by term; none without tests, as in penalised fits and online
     solvers.
 

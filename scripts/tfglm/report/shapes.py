@@ -13,9 +13,6 @@ from tfglm.report.curves import Curve, curves_of, surfaces_of
 from tfglm.report.words import Words
 from tfglm.results.compare import response_of
 
-TEXTS = ("term", "column", "at", "slope_of", "column_2")
-"""The columns of `results.effects` that are text."""
-
 MOST_TURNS = 4
 """Parts of a curve that a sentence tells."""
 

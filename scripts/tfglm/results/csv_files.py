@@ -19,6 +19,21 @@ from tfglm import digests
 FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
+AVERAGED = ("class", "term", "level", "reference", "status", "about")
+TEXTS: dict[str, Collection[str]] = {
+    "coefficients": ("class", "term", "level", "reference", "status", "aliased_with", "note"),
+    "terms": ("term", "note"),
+    "contrasts": ("contrast", "note"),
+    "hypotheses": ("hypothesis", "note"),
+    "pairwise": ("class", "term", "at", "level", "against", "note"),
+    "marginal_effects": AVERAGED,
+    "adjusted_means": AVERAGED,
+    "margins_at": ("at", "against", *AVERAGED),
+    "effects": ("term", "column", "at", "slope_of", "column_2"),
+    "embeddings": ("factor", "level"),
+}
+"""The columns of tables that are no numbers, by the name of the file without suffix."""
+
 
 def write(table: pd.DataFrame, file: Path | TextIO, header: bool = True) -> None:
     """Write a table without its index, or some rows of a table without the `header`. Columns of numbers stay unchanged,
@@ -34,11 +49,12 @@ def is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column)
 
 
-def read(path: Path, fit: Path, texts: Collection[str]) -> pd.DataFrame:
-    """A table that `write` has written, with digests beside it. `texts` are columns that are no numbers; a level called NA is
-    text there. Raises UserError if it has changed since, or was made from another fit than `fit`."""
+def read(path: Path, fit: Path) -> pd.DataFrame:
+    """A table of TEXTS that `write` has written, with digests beside it. A level called NA is text. Raises UserError if it has
+    changed since, or was made from another fit than `fit`."""
     content = io.BytesIO(digests.read_beside(path, fit))
     table = pd.read_csv(content, dtype=str, keep_default_na=False).rename(columns=plain)
+    texts = TEXTS[path.stem]
     return table.apply(lambda column: column.map(plain) if column.name in texts else pd.to_numeric(column))
 
 
