@@ -92,8 +92,10 @@ def problem_between(smaller: ComparedModel, larger: ComparedModel) -> str | None
     small, large = smaller.design, larger.design
     assert small and large
     names = f"{smaller.name} and {larger.name}"
-    for what in ("family", "response", "weights", "frequency", "trials", "offset"):
-        if getattr(small, what) != getattr(large, what):
+    if small.likelihood.family != large.likelihood.family:
+        return f"{names} differ in family"
+    for what in ("response", "weights", "frequency", "trials", "offset"):
+        if getattr(small.roles, what) != getattr(large.roles, what):
             return f"{names} differ in {what}"
     if set(small.absorbed) != set(large.absorbed):
         return f"{names} absorb different factors, and with them leave out different rows"
