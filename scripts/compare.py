@@ -3,26 +3,21 @@
 import argparse
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
 from tfglm import command, digests
 from tfglm.config import TablesConfig, TrainingConfig
 from tfglm.design.design import Design
-from tfglm.report.coefficients import status
 from tfglm.report.pages import p_value, read_table, render, statistic, with_error
 from tfglm.results import compare, csv_files, held_out, scaling, sweeps
-from tfglm.results.coefficients import NOT_CONVERGED
 from tfglm.results.nested import likelihood_ratio_tests
-from tfglm.results.paper import errors_of
-
-Cell = dict[str, str]
-"""An estimate or statistic as `value`, and its `error`."""
+from tfglm.results.paper import Line, paper_table
 
 
 class Comparison:
@@ -81,15 +76,12 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def write_page(comparison: Comparison, path: Path) -> None:
-    path.write_text(
-        page(comparison.models, comparison.table, comparison.differences, comparison.tests), encoding="utf-8"
-    )
+    path.write_text(page(comparison.models, comparison.differences, comparison.tests), encoding="utf-8")
 
 
 def write_for_papers(comparison: Comparison, *paths: Path) -> None:
     """Write the table as papers have it."""
     from tfglm.report import papers  # with what writes Word and Excel
-    from tfglm.results.paper import paper_table
 
     settings = TablesConfig.model_validate_json(comparison.arguments.settings)
     table = paper_table(comparison.models, settings, comparison.tests)
@@ -172,21 +164,16 @@ def training_run(folder: Path) -> scaling.TrainingRun:
     return scaling.TrainingRun(fit, history, sharing, settings.batch_size, settings.seed)
 
 
-def page(
-    models: list[compare.ComparedModel], table: pd.DataFrame, differences: pd.DataFrame, tests: pd.DataFrame
-) -> str:
+def page(models: list[compare.ComparedModel], differences: pd.DataFrame, tests: pd.DataFrame) -> str:
     """The page with the table as papers have it: the standard error in parentheses under the estimate."""
-    below = len(compare.STATISTICS) + len(compare.HELD_OUT)
-    names = [model.name for model in models]
-    kinds = [{"value": errors_of(model.fit), "error": ""} for model in models]
-    kinds_of_errors = {"term": "standard errors", "level": "", "cells": kinds}
+    table = paper_table(models, TablesConfig(), tests)
     return render(
         "compare",
         models=models,
         responses=compare.responses(models),
         families={model.fit["family"] for model in models},
-        coefficients=lines(table[:-below], names, coefficient, statuses(models)),
-        statistics=[kinds_of_errors, *lines(table[-below:], names, figure)],
+        coefficients=[as_text(line, with_error) for line in table.coefficients],
+        statistics=[as_text(line, lambda value, _: (statistic(value), [])) for line in table.statistics],
         differences=[difference(line) for line in differences.to_dict("records")],
         tests=[
             test | {"chi_squared": f"{test['chi_squared']:,.2f}", "p_value": p_value(test["p_value"])}
@@ -196,44 +183,13 @@ def page(
     )
 
 
-def statuses(models: list[compare.ComparedModel]) -> dict[tuple[str, str, str], str]:
-    """The words in place of the number of a coefficient that is no estimate, by model, term and level."""
-    return {
-        (model.name, row.term, row.level): what
-        for model in models
-        if model.table is not None
-        for row in model.table.itertuples()
-        if (what := status(row)) not in ("", NOT_CONVERGED)
-    }
-
-
-def lines(
-    table: pd.DataFrame,
-    models: list[str],
-    written: Callable[[float, float], Cell],
-    instead: Mapping[tuple[str, str, str], str] = MappingProxyType({}),
-) -> list[dict]:
-    """The lines of a table that have a number of some model, with a cell for each model."""
-    shown = []
-    for line in table.to_dict("records"):
-        numbers = [(line[model], line[f"{model} std_error"]) for model in models]
-        cells = [{"value": "", "error": ""} if pd.isna(number) else written(number, error) for number, error in numbers]
-        for model, cell in zip(models, cells, strict=True):
-            cell["value"] = instead.get((model, line["term"], line["level"]), cell["value"])
-        if any(cell["value"] for cell in cells):
-            shown.append({"term": line["term"], "level": line["level"], "cells": cells})
-    return shown
-
-
-def coefficient(estimate: float, error: float) -> Cell:
-    """An estimate with its error."""
-    value, errors = with_error(estimate, [] if pd.isna(error) else [error])
-    return {"value": value, "error": "".join(errors)}
-
-
-def figure(value: float, _: float) -> Cell:
-    """A statistic of a model."""
-    return {"value": statistic(value), "error": ""}
+def as_text(line: Line, written: Callable[[float, Sequence[float]], tuple[str, list[str]]]) -> dict[str, Any]:
+    """A line of the table with a value and an error for each model."""
+    cells = []
+    for cell in line.cells:
+        value, errors = (cell.value, []) if isinstance(cell.value, str) else written(cell.value, cell.below)
+        cells.append({"value": value, "error": "".join(errors)})
+    return {"term": line.term, "level": line.level, "cells": cells}
 
 
 def difference(line: dict) -> str:

@@ -393,7 +393,7 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     models = [model_of("first"), second]
     second.table.loc[2] = ["b", "low", 0.0, np.nan, "low", ""]
     tests = nested.likelihood_ratio_tests(models)
-    page = compare_script.page(models, compare.table(models), held_out.differences(models), tests)
+    page = compare_script.page(models, held_out.differences(models), tests)
     assert "<tr><td>b</td><td>low</td><td></td><td>reference</td></tr>" in page
     assert "<td>1.000<br>(0.100)</td>" in page and "<td>0.7000</td>" in page
     for other in (model_of("other", rows=99), model_of("other", xxh128="1")):
@@ -402,9 +402,9 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     delay = model_of("delay", formula="delay ~ a")
     compare.refuse_other_rows([model_of("first"), delay])
     models = [model_of("first"), delay]
-    of_two_responses = compare_script.page(models, compare.table(models), held_out.differences(models), tests)
+    of_two_responses = compare_script.page(models, held_out.differences(models), tests)
     assert "cannot be compared: late, delay." in of_two_responses and "cannot be compared" not in page
     models[1] = model_of("poisson", family="poisson")
-    of_two_families = compare_script.page(models, compare.table(models), held_out.differences(models), tests)
+    of_two_families = compare_script.page(models, held_out.differences(models), tests)
     assert " of different families cannot be compared; " in of_two_families
     assert 'class="warning"' not in of_two_families

@@ -306,9 +306,7 @@ def test_models_side_by_side_have_errors_below_estimates_and_statistics_last():
     )
     fit = {"model": "m", "formula": "y ~ n + x", "family": "gaussian", "provenance": {"model": {}}, **STATISTICS}
     models = [compare.ComparedModel(fit, {}, table.assign(reference="", status=""))]
-    page = compare_script.page(
-        models, compare.table(models), held_out.differences(models), pd.DataFrame(columns=nested.COLUMNS)
-    )
+    page = compare_script.page(models, held_out.differences(models), pd.DataFrame(columns=nested.COLUMNS))
     assert "<td>n</td><td></td><td>0.500<br>(0.125)</td>" in page and "<td>x</td><td></td><td>+inf</td>" in page
     coefficients, statistics = page.split("</tbody>")[:2]
     assert "<td>standard errors</td><td></td><td>none</td>" in statistics

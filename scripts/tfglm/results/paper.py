@@ -120,7 +120,7 @@ def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
     """Return the error or interval of a row of a table of coefficients; empty without."""
     if coefficient is None:
         return Cell()
-    if coefficient["status"] in ("separated", "aliased", "not identified"):
+    if coefficient["status"] in ("separated", "aliased", "not identified", "zero"):
         return Cell(coefficient["status"])
     estimate = float(coefficient["estimate"])
     is_penalised = "posterior_sd" in coefficient.index
