@@ -11,8 +11,8 @@ from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.checks import check_groups
 from tfglm.engine.workload import Workload
-from tfglm.results import csv_files, margins, metrics, options, predict, read, unseen
-from tfglm.results.tables import SavedFit
+from tfglm.results import csv_files, margins, metrics, options, predict, unseen
+from tfglm.results.saved_fit import SavedFit
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -46,17 +46,17 @@ def main(arguments: argparse.Namespace) -> None:
 def evaluate(saved: SavedFit) -> dict:
     """Return the content of metrics.json."""
     arguments, design, files = saved.arguments, saved.design, saved.files
-    settings, where = arguments.settings, read.section(saved.fit)
+    settings, where = arguments.settings, saved.section
     check_groups(where, files, settings.by)
     scored: Iterator[predict.Scored]
-    if saved.fit.get("kind") == "network":
+    if saved.is_network:
         with tensorflow_setup.quiet():
             from tfglm.networks import stored
         levels = unseen.checked(design, files, arguments.split, settings.unseen, where)
         scored = stored.score(arguments, design, saved.fit, files, arguments.split)
     else:
         levels, substitutes = unseen.resolved(
-            design, saved.fitted, files, arguments.split, settings.unseen, read.reference(arguments)
+            design, saved.fitted, files, arguments.split, settings.unseen, saved.reference
         )
         scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), saved.fitted)
     report = metrics.evaluate(design, scored, settings.threshold, settings.by)

@@ -10,7 +10,8 @@ from typing import Any
 
 from tfglm import command, tensorflow_setup
 from tfglm.config import Layout, PredictionConfig, add_settings
-from tfglm.results import estimates, options, read, unseen
+from tfglm.results import estimates, options, unseen
+from tfglm.results.saved_fit import SavedFit
 
 with tensorflow_setup.quiet():
     from tfglm import export, raw_columns
@@ -20,34 +21,30 @@ Exported = tuple[Any, Callable[[Mapping[str, str]], dict[str, Any]]]
 
 
 def main(arguments: argparse.Namespace) -> None:
-    fit = read.fit(arguments)
-    section = "networks" if fit.get("kind") == "network" else "models"
-    of_kind = network if section == "networks" else regression
-    model, describe = of_kind(arguments, fit)
+    saved = SavedFit(arguments)
+    model, describe = (network if saved.is_network else regression)(saved)
     layouts = {name: Layout.model_validate(layout) for name, layout in json.loads(arguments.layouts).items()}
-    where = f"{section}.{fit['model']}.export"
-    raw = raw_columns.agreed_columns(layouts, json.loads(arguments.derive), model.kinds, where)
+    raw = raw_columns.agreed_columns(layouts, json.loads(arguments.derive), model.kinds, f"{saved.section}.export")
     shutil.rmtree(arguments.saved_model, ignore_errors=True)
     export.save(export.Served(model, raw), raw.kinds, arguments.saved_model, model.covariates.shapes)
     description = {"inputs": raw.described} | describe(raw.computed)
     arguments.description.write_text(json.dumps(description, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def regression(arguments: argparse.Namespace, fit: Mapping[str, Any]) -> Exported:
-    estimated = read.estimates(arguments)
-    reference = read.reference(arguments)
-    substitutes = unseen.substitutes(estimated.design, estimated.fitted, arguments.settings.unseen, reference)
+def regression(saved: SavedFit) -> Exported:
+    estimated, reference, policy = saved.estimates, saved.reference, saved.arguments.settings.unseen
+    substitutes = unseen.substitutes(estimated.design, estimated.fitted, policy, reference)
     exported = export.ExportedRegression(estimated.design, estimated.fitted, substitutes)
     # A reader adds up coefficients of levels, whatever the coding of tables.
     by_levels = estimates.estimated(estimated.design.by_levels, estimated.fitted, reference, estimated.df_residual)
-    return exported, functools.partial(export.description, estimated.design, by_levels, fit)
+    return exported, functools.partial(export.description, estimated.design, by_levels, saved.fit)
 
 
-def network(arguments: argparse.Namespace, fit: Mapping[str, Any]) -> Exported:
+def network(saved: SavedFit) -> Exported:
     with tensorflow_setup.quiet():
         from tfglm.networks import stored
         from tfglm.networks.export import ExportedNetwork
-    design = read.fitted_design(arguments, fit)
+    arguments, design, fit = saved.arguments, saved.design, saved.fit
     substitutes = unseen.missing_levels(design) if arguments.settings.unseen == "missing" else {}
     trained, under = stored.load_checked(arguments, design, fit)
     exported = ExportedNetwork(trained, design, substitutes, under)

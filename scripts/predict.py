@@ -3,49 +3,43 @@
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from tfglm import command, tensorflow_setup
 from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design
 from tfglm.errors import UserError
-from tfglm.results import classes, options, predict, read, row_files, unseen
+from tfglm.results import classes, options, predict, row_files, unseen
 from tfglm.results.residuals import residuals
+from tfglm.results.saved_fit import SavedFit
 
 
 def main(arguments: argparse.Namespace) -> None:
-    fit = read.fit(arguments)
-    design = read.fitted_design(arguments, fit)
-    file = IngestedFile.load(arguments.manifest)
-    predict.check_identity(read.section(fit), file, arguments.settings.identity)
-    tables = (predicted if arguments.split == "predict" else with_residuals)(arguments, fit, design, file)
+    saved, file = SavedFit(arguments), IngestedFile.load(arguments.manifest)
+    predict.check_identity(saved.section, file, arguments.settings.identity)
+    tables = (predicted if arguments.split == "predict" else with_residuals)(saved, file)
     command.log(f"{row_files.write(arguments.output, tables):,} rows")
 
 
-def predicted(
-    arguments: argparse.Namespace, fit: dict[str, Any], design: Design, file: IngestedFile
-) -> Iterator[pa.Table]:
+def predicted(saved: SavedFit, file: IngestedFile) -> Iterator[pa.Table]:
     """The rows to predict, in the order of the file."""
-    settings, where = arguments.settings, read.section(fit)
-    if fit.get("kind") == "network":
+    arguments, design, settings = saved.arguments, saved.design, saved.arguments.settings
+    if saved.is_network:
         with tensorflow_setup.quiet():
             from tfglm.networks import stored
-        without_rows = unseen.checked(design.to_predict, [file], "predict", settings.unseen, where)
-        tables = stored.predictions(arguments, design, fit, file, settings.identity)
+        without_rows = unseen.checked(design.to_predict, [file], "predict", settings.unseen, saved.section)
+        tables = stored.predictions(arguments, design, saved.fit, file, settings.identity)
     else:
-        model = read.fitted(arguments, design, fit)
         without_rows, substitutes = unseen.resolved(
-            design.to_predict, model, [file], "predict", settings.unseen, read.reference(arguments)
+            design.to_predict, saved.fitted, [file], "predict", settings.unseen, saved.reference
         )
         tables = (
-            classes.predictions(design, model, file, substitutes, settings.identity)
+            classes.predictions(design, saved.fitted, file, substitutes, settings.identity)
             if design.equations
             else predict.predictions(
-                *(design, model, file, substitutes, settings.identity, fit["df_residual"], settings.confidence),
-                fit.get("smooths", ()),
+                *(design, saved.fitted, file, substitutes, settings.identity),
+                *(saved.fit["df_residual"], settings.confidence, saved.fit.get("smooths", ())),
             )
         )
     for term, levels in without_rows.items():
@@ -55,16 +49,12 @@ def predicted(
     return tables
 
 
-def with_residuals(
-    arguments: argparse.Namespace, fit: dict[str, Any], design: Design, file: IngestedFile
-) -> Iterator[pa.Table]:
+def with_residuals(saved: SavedFit, file: IngestedFile) -> Iterator[pa.Table]:
     """The rows of a split with a response."""
-    if design.equations:
-        raise UserError(
-            f"{read.section(fit)}: a regression of classes has no residuals; its probabilities are predictions"
-        )
-    fitted, settings = read.fitted(arguments, design, fit), arguments.settings
-    return residuals(design, fitted, file, arguments.split, settings.identity, settings.leverage)
+    if saved.design.equations:
+        raise UserError(f"{saved.section}: a regression of classes has no residuals; its probabilities are predictions")
+    split, settings = saved.arguments.split, saved.arguments.settings
+    return residuals(saved.design, saved.fitted, file, split, settings.identity, settings.leverage)
 
 
 if __name__ == "__main__":

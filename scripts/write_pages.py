@@ -86,25 +86,23 @@ def home_page(arguments: argparse.Namespace) -> None:
 
 
 def diagnostics(arguments: argparse.Namespace) -> None:
-    from tfglm.data.shards import IngestedFile
     from tfglm.report import diagnostics_page, drawing
-    from tfglm.results import predict, read
     from tfglm.results.diagnostics import diagnosed
+    from tfglm.results.predict import check_identity
+    from tfglm.results.saved_fit import SavedFit
 
-    fit = read.fit(arguments)
-    design = read.fitted_design(arguments, fit)
+    saved = SavedFit(arguments)
+    design, identity, model = saved.design, arguments.settings.identity, saved.fit["model"]
     if design.equations:
-        raise UserError(f"{read.section(fit)}: a regression of classes has no residuals, so there are no diagnostics")
-    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    identity = arguments.settings.identity
-    for file in files:
-        predict.check_identity(read.section(fit), file, identity)
+        raise UserError(f"{saved.section}: a regression of classes has no residuals, so there are no diagnostics")
+    for file in saved.files:
+        check_identity(saved.section, file, identity)
     drawing.use_colour(arguments.colour)
-    found = diagnosed(design, read.fitted(arguments, design, fit), files, identity)
+    found = diagnosed(design, saved.fitted, saved.files, identity)
     svg = arguments.page.with_suffix(".svg")
-    diagnostics_page.draw(found, f"{fit['model']}: {found.kind}", [svg])
+    diagnostics_page.draw(found, f"{model}: {found.kind}", [svg])
     arguments.page.write_text(
-        diagnostics_page.page(found, fit["model"], design.rows["train"], identity, svg), encoding="utf-8"
+        diagnostics_page.page(found, model, design.rows["train"], identity, svg), encoding="utf-8"
     )
 
 

@@ -11,12 +11,13 @@ from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.errors import Problems
 from tfglm.results import csv_files, options
-from tfglm.results.tables import TABLES, SavedFit
+from tfglm.results.saved_fit import SavedFit
+from tfglm.results.tables import TABLES
 
 
 def main(arguments: argparse.Namespace) -> None:
     saved, known = SavedFit(arguments), TABLES
-    if saved.fit.get("kind") == "network":
+    if saved.is_network:
         from tfglm.networks import tables
 
         known = tables.TABLES

@@ -9,7 +9,6 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ from tfglm.errors import UserError, writing
 from tfglm.model import Model
 from tfglm.report.pages import read_table
 from tfglm.results import csv_files, margins
-from tfglm.results.tables import MARGINAL, TABLES, SavedFit
+from tfglm.results.tables import MARGINAL, TABLES
 from tfglm.roles.progress import Progress
 from tfglm.survey.dialect import dialect_of
 from tfglm.survey.layout import names_for, own_layout
@@ -75,18 +74,15 @@ class FittedModel(Model):
     def __init__(self, folder: Path, settings: ResultsConfig, files: Sequence[IngestedFile]) -> None:
         super().__init__(folder)
         self._settings, self._ingested = settings, files
+        self._files.settings, self._files.dictionary = settings, folder / "dictionary.json"
+        self._files.averages = folder / "averages.npz"
         self.rows: dict[str, Any] = digests.read_json(folder / "rows.json")
-
-    @cached_property
-    def _saved(self) -> SavedFit:
-        given = vars(self._files) | {"settings": self._settings, "dictionary": self.folder / "dictionary.json"}
-        return SavedFit(argparse.Namespace(**given, averages=self.folder / "averages.npz", manifests=[]))
 
     def _result(self, name: str) -> Path:
         path = self.folder / name
         if not path.is_file() and path.stem in TABLES:
             with quietly():
-                if path.stem in MARGINAL and not self._saved.arguments.averages.is_file():
+                if path.stem in MARGINAL and not self._files.averages.is_file():
                     self._average()
                 csv_files.write(TABLES[path.stem](self._saved, self._settings), path)
             digests.write_beside(path, self._files.fit)
@@ -104,7 +100,7 @@ class FittedModel(Model):
             margins_at=given.margins_at,
             random_effects=given.random_effects,
         )
-        averaged.write(saved.arguments.averages, self._files.fit)
+        averaged.write(self._files.averages, self._files.fit)
 
     def margins(self) -> pd.DataFrame:
         """Return the average marginal effects: what each covariate changes in the mean response.

@@ -22,10 +22,11 @@ from tfglm.data.sql import parsed
 from tfglm.design.design import Design
 from tfglm.errors import UserError, counted, nearest
 from tfglm.report.pages import read_table, render
-from tfglm.results import classes, csv_files, predict, read, unseen
+from tfglm.results import classes, csv_files, predict, unseen
 from tfglm.results.coefficients import covariance_table
 from tfglm.results.compare import family_words
 from tfglm.results.paper import errors_of
+from tfglm.results.saved_fit import SavedFit
 
 if TYPE_CHECKING:
     from tfglm.results.estimator import FittedClassifier, FittedRegressor
@@ -95,7 +96,8 @@ class Model:
             )
         names = {"design": "design.json", "checkpoint": "checkpoint", "fit": "fit.json", "reference": "reference.json"}
         self._files = argparse.Namespace(**{key: self.folder / name for key, name in names.items()}, offset=[])
-        self.fit: dict[str, Any] = read.fit(self._files)
+        self._saved = SavedFit(self._files)
+        self.fit: dict[str, Any] = self._saved.fit
         offset = self.fit["provenance"]["model"].get("offset_from")
         if offset:
             self._files.offset = [self.folder.parent / offset / names[key] for key in ("design", "checkpoint", "fit")]
@@ -106,7 +108,7 @@ class Model:
 
     @property
     def is_network(self) -> bool:
-        return self.fit.get("kind") == "network"
+        return self._saved.is_network
 
     @cached_property
     def coefficients(self) -> pd.DataFrame:
@@ -205,7 +207,7 @@ class Model:
             raise UserError(
                 f"{self.name} is a network, and only regressions have a covariance matrix; load a regression"
             )
-        return covariance_table(read.estimates(self._files))
+        return covariance_table(self._saved.estimates)
 
     def predict(
         self,
@@ -252,10 +254,10 @@ class Model:
         1          0.3           NaN
         2          NaN  unseen level
         """
-        if (self.is_network or self._design.equations) and (std_errors or interval is not None):
+        if (self.is_network or self._saved.design.equations) and (std_errors or interval is not None):
             what = "a network" if self.is_network else "a regression of classes"
             raise UserError(f"{self.name} is {what}, whose predictions have no standard errors")
-        if self._design.absorbed and (std_errors or interval is not None):
+        if self._saved.design.absorbed and (std_errors or interval is not None):
             raise UserError(f"{self.name} has absorbed factors, so its predictions have no standard errors")
         with tempfile.TemporaryDirectory(prefix="tfglm-") as scratch:
             times = self.fit["provenance"].get("times_in_layouts", {})
@@ -281,19 +283,15 @@ class Model:
         from tfglm.results.estimator import FittedClassifier, FittedRegressor
 
         columns, predicting = list(self._covariates()), partial(self.predict, unseen=unseen)
-        if classes := self._design.likelihood.class_labels:
+        if classes := self._saved.design.likelihood.class_labels:
             return FittedClassifier(predicting, columns, list(classes))
-        if self._design.roles.trials or not self._design.distribution.counts_events:
+        if self._saved.design.roles.trials or not self._saved.design.distribution.counts_events:
             return FittedRegressor(predicting, columns)
         return FittedClassifier(predicting, columns, [0, 1])
 
-    @cached_property
-    def _design(self) -> Design:
-        return Design.load(self._files.design).as_fitted(self.fit)
-
     def _covariates(self) -> dict[str, str]:
         """The columns that a prediction needs, with their types in a layout."""
-        designs = [self._design, *map(Design.load, self._files.offset[:1])]
+        designs = [self._saved.design, *map(Design.load, self._files.offset[:1])]
         types: dict[str, str] = {}
         for design in (each.to_predict for each in designs):
             kinds = {factor.column: factor.column_kind for factor in design.categorical}
@@ -312,7 +310,7 @@ class Model:
 
     def _predictions(self, file: IngestedFile, policy: unseen.Policy, confidence: float) -> Iterator[pa.Table]:
         """The tables that the workflow would write of the file."""
-        design = self._design
+        design = self._saved.design
         if self.is_network:
             if importlib.util.find_spec("tensorflow") is None:
                 raise UserError(f"{self.name}: a network needs TensorFlow to predict: pip install 'tfglm[run]'")
@@ -320,8 +318,8 @@ class Model:
 
             unseen.checked(design.to_predict, [file], "predict", policy, self.name)
             return stored.predictions(self._files, design, self.fit, file, [])
-        fitted, reference = read.fitted(self._files, design, self.fit), read.reference(self._files)
-        _, substitutes = unseen.resolved(design.to_predict, fitted, [file], "predict", policy, reference)
+        fitted = self._saved.fitted
+        _, substitutes = unseen.resolved(design.to_predict, fitted, [file], "predict", policy, self._saved.reference)
         if design.equations:
             return classes.predictions(design, fitted, file, substitutes, [])
         df_residual, smooths = self.fit["df_residual"], self.fit.get("smooths", ())

@@ -27,7 +27,7 @@ from tfglm.networks.layers import OutputScale
 from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
 from tfglm.networks.training import Training
-from tfglm.results import coefficients, estimates, read, unseen
+from tfglm.results import coefficients, estimates, saved_fit, unseen
 from tfglm.results.predict import check_identity
 from trainings import rows_of, slopes, training_of
 
@@ -424,7 +424,7 @@ def test_messages_name_the_section_of_networks(file, monkeypatch):
         build_design(
             "m", DesignConfig(formula="late ~ carier", family="binomial"), merge([file]), [file], section="networks"
         )
-    where = read.section({"kind": "network", "model": "m"})
+    where = saved_fit.section({"kind": "network", "model": "m"})
     with pytest.raises(UserError, match=r"networks.m.identity: .* was read without `nowhere`"):
         check_identity(where, file, ["nowhere"])
     other = replace(built, categorical=tuple(replace(f, levels=f.levels[1:]) for f in built.categorical))

@@ -19,7 +19,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.results import read
+from tfglm.results.saved_fit import SavedFit, section
 
 VALUE = {"name": "häß", "digits": [0.1, 2.0**70, None], "inner": {"sha256": "x", "rows": 12}}
 
@@ -71,7 +71,7 @@ def test_the_content_of_another_json_file_is_refused_by_name(tmp_path):
         "design.json": Design.load,
         "dictionary.json": lambda path: Dictionary.load(path, [], tmp_path),
         "manifest.json": shards.Manifest.load,
-        "fit.json": lambda path: read.section(digests.read_json(path)),
+        "fit.json": lambda path: section(digests.read_json(path)),
     }
     for name, load in readers.items():
         path = tmp_path / name
@@ -282,29 +282,29 @@ def test_reference_levels_of_another_design_or_file_are_refused_by_name(fit, tmp
     design = fit[0] / "design.json"
     arguments = argparse.Namespace(design=design, reference=tmp_path / "reference.json")
     digests.write_json(arguments.reference, {"levels": {"carrier": "B6"}, "design": digests.sha256(design)})
-    assert read.reference(arguments) == {"carrier": "B6"}
+    assert SavedFit(arguments).reference == {"carrier": "B6"}
     digests.write_json(arguments.reference, {"levels": {}, "design": digests.sha256(fit[0] / "fit.json")})
     with pytest.raises(
         UserError, match=r"reference.json: it was made from another design than .*design.json\n  delete"
     ):
-        read.reference(arguments)
+        _ = SavedFit(arguments).reference
     shutil.copy(fit[0] / "fit.json", arguments.reference)
     with pytest.raises(UserError, match=r"reference.json: it has no member `levels`: this is the content of another"):
-        read.reference(arguments)
+        _ = SavedFit(arguments).reference
 
 
 @pytest.mark.parametrize("name", ["fitted.index", "fitted.data-00000-of-00001", "checkpoint", "design.json"])
 def test_a_fit_is_not_read_with_another_checkpoint_or_design(fit, name, tmp_path):
-    folder, design, _, _ = fit
+    folder, *_ = fit
     arguments = argparse.Namespace(
         design=folder / "design.json", checkpoint=folder / "checkpoint", fit=folder / "fit.json"
     )
     path = arguments.design if name == "design.json" else arguments.checkpoint / name
     good = path.read_bytes()
-    read.fitted(arguments, design, read.fit(arguments))
+    _ = SavedFit(arguments).fitted
     try:
         flip(path, len(good) // 2)
         with pytest.raises(UserError, match=rf"{name}: the content has changed .*\n  delete .*fit.json; the next run"):
-            read.fitted(arguments, design, read.fit(arguments))
+            _ = SavedFit(arguments).fitted
     finally:
         path.write_bytes(good)

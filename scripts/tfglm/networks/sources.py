@@ -10,7 +10,7 @@ from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.networks.rows import Units
-from tfglm.results import read, unseen
+from tfglm.results import saved_fit, unseen
 from tfglm.solvers.fitted import Fitted
 
 
@@ -26,7 +26,7 @@ def regression(paths: Sequence[Path]) -> Regression | None:
     if not paths:
         return None
     design, folder, fit = paths
-    read.check(digests.read_json(fit), design, folder, fit)
+    saved_fit.check(digests.read_json(fit), design, folder, fit)
     loaded = Design.load(design)
     return Regression(loaded, checkpoint.load(loaded, folder))
 

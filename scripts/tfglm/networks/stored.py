@@ -15,7 +15,7 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.networks import predict, sources
 from tfglm.networks.layers import OutputScale, network
-from tfglm.results import read
+from tfglm.results import saved_fit
 from tfglm.results.classes import predicted
 from tfglm.results.predict import Scored, tables
 
@@ -44,7 +44,7 @@ def load_checked(
     arguments: argparse.Namespace, design: Design, fit: Mapping[str, Any]
 ) -> tuple[keras.Model, sources.Regression | None]:
     """The network of a command line, and the regression under it. Raises UserError if one has changed since it was trained."""
-    read.check(fit, arguments.design, arguments.checkpoint, arguments.fit)
+    saved_fit.check(fit, arguments.design, arguments.checkpoint, arguments.fit)
     offset = sources.regression(arguments.offset)
     if offset and digests.sha256(arguments.offset[-1]) != fit["offset"]:
         raise digests.changed(arguments.fit, "it was trained on another fit of `offset_from`", delete=arguments.fit)

@@ -6,13 +6,14 @@ import pandas as pd
 from tfglm import bundle, checkpoint
 from tfglm.config import ResultsConfig
 from tfglm.networks import embeddings, linear
-from tfglm.results import coefficients, estimates, read
-from tfglm.results.tables import SavedFit, Table
+from tfglm.results import coefficients, estimates, saved_fit
+from tfglm.results.saved_fit import SavedFit
+from tfglm.results.tables import Table
 
 
 def _weights(saved: SavedFit) -> dict[str, np.ndarray]:
     given = saved.arguments
-    read.check(saved.fit, given.design, given.checkpoint, given.fit)
+    saved_fit.check(saved.fit, given.design, given.checkpoint, given.fit)
     return bundle.read(given.checkpoint / checkpoint.NETWORK)
 
 

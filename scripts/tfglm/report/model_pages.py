@@ -125,17 +125,14 @@ def draw_embeddings(results: ModelResults, plots: Sequence[Path]) -> None:
 
 
 def draw_path(results: ModelResults, plots: Sequence[Path]) -> None:
-    from tfglm.design.design import Design  # slow to import, and few models have a path
-    from tfglm.results import read
+    from tfglm.results.saved_fit import SavedFit  # slow to import, and few models have a path
 
-    files = argparse.Namespace(design=results.folder / "design.json", checkpoint=results.folder / "checkpoint")
-    files.fit = results.path_of_fit
-    fit, design = read.fit(files), Design.load(files.design)
+    folder, fit = results.folder, results.fit
+    files = {"design": folder / "design.json", "checkpoint": folder / "checkpoint", "fit": results.path_of_fit}
+    saved = SavedFit(argparse.Namespace(**files))
     table = pd.DataFrame(fit["path"]).dropna(axis=1, how="all")
-    terms = [term for term, _ in design.coefficients()]
-    path_plot(
-        table, read.fitted(files, design, fit).path_coefficients, terms, f"{fit['model']}: {fit['formula']}", plots
-    )
+    terms = [term for term, _ in saved.design.coefficients()]
+    path_plot(table, saved.fitted.path_coefficients, terms, f"{fit['model']}: {fit['formula']}", plots)
 
 
 PICTURES: dict[str, Callable[[ModelResults, Sequence[Path]], None]] = {
