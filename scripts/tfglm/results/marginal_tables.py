@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,18 +112,9 @@ class Averaged:
 
     def write(self, path: Path, fit: Path) -> None:
         """Write the averages as .npz, with a digest beside it that names their fit.json."""
-        parts = parts_of({"levels": self.levels, "slopes": self.slopes})
-        about: dict[str, Any] = {"rows": self.rows, "left_out": self.left_out, "grid": self.grid and list(self.grid)}
-        about["about"] = self.about
-        about["parts"] = [part[:3] for part in parts]
-        if self.scenarios:
-            about["scenarios"] = {}
-        for name, each in self.scenarios.items():
-            more = parts_of({"response": {"": each.response}, "levels": each.levels, "slopes": each.slopes})
-            about["scenarios"][name] = {"parts": [part[:3] for part in more], "set_levels": each.set_levels}
-            parts += more
-        arrays = [*(np.asarray(array) for part in parts for array in part[3]), *(self.grid or {}).values()]
-        np.savez(path, np.array(json.dumps(about)), *arrays)
+        arrays: list[np.ndarray] = []
+        text = json.dumps(as_json(self, arrays))
+        np.savez(path, np.array(text), *arrays)
         digests.write_beside(path, fit)
 
     @staticmethod
@@ -131,48 +122,39 @@ class Averaged:
         """Return what `write` has written. Raises UserError if it has changed since, or is of another fit."""
         with np.load(io.BytesIO(digests.read_beside(path, fit))) as stored:
             text, *arrays = stored.values()
-        about, left = json.loads(str(text)), iter(arrays)
-        of_rows = parts_from(about["parts"], left)
-        scenarios = {}
-        for name, each in about.get("scenarios", {}).items():
-            parts = parts_from(each["parts"], left)
-            scenarios[name] = InScenario(
-                parts["response"][""], parts.get("levels", {}), parts.get("slopes", {}), each["set_levels"]
-            )
-        grid = dict(zip(about["grid"], left, strict=True)) if about["grid"] is not None else None
-        levels, slopes = of_rows.get("levels", {}), of_rows.get("slopes", {})
-        return Averaged(about["rows"], about["left_out"], levels, slopes, grid, scenarios, about["about"])
+        return from_json(json.loads(str(text)), arrays)
 
     def labelled(self, table: pd.DataFrame) -> pd.DataFrame:
         """A table of averages with what they are about."""
         return table.assign(about=self.about) if self.about else table
 
 
-StoredAverages = tuple[str, str, int, AveragesByLevel | AverageSlope]
-"""Averages of a kind, of a term, for the number of a class."""
+STORED = {each.__name__: each for each in (Averaged, InScenario, AveragesByLevel, AverageSlope, dict)}
 
 
-def parts_of(named: Mapping[str, Mapping[str, Sequence[AveragesByLevel | AverageSlope]]]) -> list[StoredAverages]:
-    """All averages, in a row."""
-    return [
-        (kind, term, number, values)
-        for kind, by_term in named.items()
-        for term, by_class in by_term.items()
-        for number, values in enumerate(by_class)
-    ]
+def as_json(value: Any, arrays: list[np.ndarray]) -> Any:
+    """A value with its type for JSON, in which an array is its number among `arrays`, to which it is added."""
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, list):
+        return [as_json(each, arrays) for each in value]
+    if type(value).__name__ not in STORED:
+        return value
+    parts = value if isinstance(value, dict) else getattr(value, "_asdict", lambda: vars(value))()
+    return {type(value).__name__: {name: as_json(part, arrays) for name, part in parts.items()}}
 
 
-def parts_from(listed: Sequence[tuple[str, str, int]], left: Iterator[np.ndarray]) -> dict[str, dict[str, list]]:
-    """What `parts_of` has put in a row, from the next arrays."""
-    result: dict[str, dict[str, list]] = {}
-    for kind, term, _ in listed:
-        values = (
-            AverageSlope(float(next(left)), next(left))
-            if kind == "slopes"
-            else AveragesByLevel(*(next(left) for _ in AveragesByLevel._fields))
-        )
-        result.setdefault(kind, {}).setdefault(term, []).append(values)
-    return result
+def from_json(value: Any, arrays: Sequence[np.ndarray]) -> Any:
+    """The value that `as_json` has written."""
+    if isinstance(value, list):
+        return [from_json(each, arrays) for each in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        return arrays[content]
+    return STORED[kind](**{name: from_json(part, arrays) for name, part in content.items()})
 
 
 def marginal_tables(
