@@ -15,7 +15,9 @@ if not workflow.configfiles:
     configfile: "config/config.yaml"
 
 
+from tfglm import ENGINE
 from tfglm.config import folder_of_results
+from tfglm.workflow import one_job
 
 CONFIGS = [os.path.relpath(path) for path in workflow.configfiles]
 FOLDER = folder_of_results(config.get("results"), CONFIGS[-1])
@@ -25,48 +27,10 @@ STORED = []
 if workflow.is_main_process:
 
     include: "rules/common.smk"
-    include: "rules/input_files.smk"
-    include: "rules/targets.smk"
     include: "rules/checks.smk"
 
-    STORED = [storage(file.source, retrieve=False) for file in FETCHED.values() if is_stored(file.source)]
-
-    def paths_to_pack():
-        """The user's files, by their archive. Data is not sent again after an edit of the config."""
-        layouts = [name for name in [*LAYOUTS, *LAYOUTS_TO_SCORE] if name.endswith((".yaml", ".yml"))]
-        networks = [namedtuple("Network", "model")(name) for name in NETWORKS]
-        code = [os.path.relpath(path) for network in networks for path in code_of(network)]
-        data = [file.source for file in [*FILES.values(), *SCORED.values()] if not file.fetched]
-        return {"analysis": {*CONFIGS, *layouts, *COORDINATES.values(), *code}, "data": {*data}}
-
-    PACKED = {archive: sorted(paths) for archive, paths in paths_to_pack().items()}
-
-    def check_paths():
-        """Refuse files that would have another path in the folder of the job, or that Snakemake cannot name."""
-        for path in [path for paths in PACKED.values() for path in paths]:
-            if Path(path).is_absolute() or ".." in Path(path).parts:
-                raise WorkflowError(
-                    f"`{path}`: a job without a shared file system has the files of {Path.cwd()} alone\n"
-                    "  move the file there, or make a link to it there, and write the path from there"
-                )
-            if re.search("[{}<>]", path):
-                raise WorkflowError(
-                    f"`{path}`: Snakemake does not send a file with {{, }}, < or > in its name; rename it"
-                )
-
-    def check_scripts():
-        """Refuse scripts that the job would not get: Snakemake sends what git tracks in the folder of the run."""
-        line = ["git", "ls-files", "--recurse-submodules", str(SCRIPTS / "forked.py")]
-        if (
-            workflow.remote_execution_settings.job_deploy_sources
-            and not subprocess.run(line, capture_output=True).stdout
-        ):
-            raise WorkflowError(
-                f"{SCRIPTS}: Snakemake sends to its jobs what git tracks in {Path.cwd()}, and these files are not among them\n"
-                "  run it in a clone of the repository, with your config and data below that folder"
-            )
-
-    check_paths()
+    STORED = [storage(file.source, retrieve=False) for file in PLAN.fetched.values() if is_stored(file.source)]
+    PACKED = one_job.paths_to_pack(PLAN, CONFIGS)
 
     rule pack:
         input:
@@ -115,11 +79,11 @@ rule run_in_one_job:
 
 
 onstart:
-    check_scripts()
-    check_nodes()
-    watch_queue()
+    one_job.check_scripts(workflow, SCRIPTS)
+    checks.check_nodes(PLAN)
+    checks.watch_queue(workflow, GIVEN_UP)
 
 
 onsuccess:
-    end_at_once()
+    substitutes.end_at_once()
     print(f"The results are in {workflow.storage_settings.default_storage_prefix.rstrip('/')}/{FOLDER}.tar.gz")

@@ -22,6 +22,8 @@ NAME = f"f{SCRIPT}<re{{file}}sults> {{0}} $HOME %s \\n 'q' \"d\" <word>.csv"
 INSPECTING = """
 include: {snakefile!r}
 
+from tfglm.workflow.values import Unwatched
+
 for each in workflow.rules:
     for name, value in each.params._allitems():
         if not callable(value) and not isinstance(value, Unwatched) and name != "engine":

@@ -3,12 +3,12 @@
 
 rule chief:
     input:
-        rosters=rosters_of,
+        rosters=PROCESSES.rosters,
         design=f"{MODEL}/design.json",
         manifests=MANIFESTS,
-        collapsed=collapsed_of,
+        collapsed=PLAN.collapsed,
     output:
-        **FITTED,
+        **PATHS.fitted(),
     log:
         f"{LOGS}/models/{{model}}/chief.log",
     # No rule has this under logs/, because a complete fit would fail on a full log disk.
@@ -30,13 +30,13 @@ rule chief:
         isolate=CONFIG.cluster.isolate,
         mem_mb=0,
     params:
-        **MEETING,
-        **MEANWHILE,
+        **PROCESSES.meeting,
+        **PROCESSES.meanwhile,
         engine=ENGINE,
-        settings=settings(*SolverConfig.model_fields),
+        settings=PLAN.settings(*SolverConfig.model_fields),
         # A record, and so a reason to run again: otherwise a fit with the same numbers could name another config than the models
         # that it is compared with.
-        config=provenance_settings,
+        config=PLAN.provenance,
     message:
         "{wildcards.model}: fitting"
     shell:

@@ -3,26 +3,23 @@
 
 rule collapse_rows:
     input:
-        dictionary=f"{RESULTS}/data/dictionary.json",
+        dictionary=PATHS.dictionary,
         manifests=MANIFESTS,
     output:
-        manifest=f"{COLLAPSED}/manifest.json",
-        levels=f"{COLLAPSED}/levels.parquet",
-        checksums=f"{COLLAPSED}/checksums.npy",
-        shards=directory(f"{COLLAPSED}/shards"),
+        **PATHS.shards_in(PATHS.collapsed),
     log:
         f"{LOGS}/data/collapse_rows/{{columns}}.log",
     benchmark:
         f"{TIMINGS}/collapse_rows/{{columns}}.tsv"
     wildcard_constraints:
-        columns=one_of(SETTINGS_OF),
+        columns=one_of(PLAN.collapsed_columns),
     conda:
         "../envs/tfglm.yaml"
     resources:
         mem_mb=2000,
     params:
         engine=ENGINE,
-        settings=lambda wildcards: SETTINGS_OF[wildcards.columns],
+        settings=lambda wildcards: PLAN.collapsed_columns[wildcards.columns],
     message:
         "Summing training rows that agree"
     shell:

@@ -3,7 +3,7 @@
 
 rule build_design:
     input:
-        dictionary=f"{RESULTS}/data/dictionary.json",
+        dictionary=PATHS.dictionary,
         manifests=MANIFESTS,
     output:
         f"{MODEL}/design.json",
@@ -16,11 +16,11 @@ rule build_design:
     params:
         engine=ENGINE,
         section=unwatched(lambda wildcards: "networks" if wildcards.model in CONFIG.networks else "models"),
-        settings=settings(*DesignConfig.model_fields),
-        known_late=known_late,
+        settings=PLAN.settings(*DesignConfig.model_fields),
+        known_late=PLAN.files.known_late,
         # Checked here, but no reason to make another design or another fit.
         to_check=unwatched(
-            settings(
+            PLAN.settings(
                 *["reference", "contrasts", "hypotheses", "pairwise", "pairwise_at", "by"],
                 *["margins_at", "margins_contrasts", "offset_at"],
             )
@@ -53,7 +53,7 @@ rule check_reference:
     conda:
         "../envs/tfglm.yaml"
     params:
-        settings=settings("reference"),
+        settings=PLAN.settings("reference"),
     message:
         "{wildcards.model}: checking the reference levels"
     shell:

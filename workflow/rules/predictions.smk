@@ -3,10 +3,10 @@
 
 rule predict:
     input:
-        **FIT,
-        reference=reference_of_unseen,
-        offset=offset_of,
-        manifest=lambda wildcards: f"{SHARDS_OF[wildcards.file]}/manifest.json",
+        **PATHS.fit,
+        reference=PLAN.reference_of_unseen,
+        offset=PLAN.offset,
+        manifest=PLAN.files.manifest,
     output:
         f"{MODEL}/predictions/{{file}}.{{format}}",
     log:
@@ -18,7 +18,7 @@ rule predict:
     params:
         engine=ENGINE,
         split=literal("predict"),
-        settings=settings("identity", "confidence", "unseen"),
+        settings=PLAN.settings("identity", "confidence", "unseen"),
     message:
         "{wildcards.model}: predicting the rows of {wildcards.file}"
     shell:
@@ -38,10 +38,10 @@ rule predict:
 # A file that no model is fitted to, and that needs no response.
 use rule predict as score_file with:
     input:
-        **FIT,
-        reference=reference_of_unseen,
-        offset=offset_of,
-        manifest=lambda wildcards: f"{SHARDS_TO_SCORE[wildcards.file]}/manifest.json",
+        **PATHS.fit,
+        reference=PLAN.reference_of_unseen,
+        offset=PLAN.offset,
+        manifest=PLAN.scored.manifest,
     output:
         f"{MODEL}/scores/{{file}}.{{format}}",
     log:
@@ -53,10 +53,10 @@ use rule predict as score_file with:
 # On request: `snakemake results/<name>/models/<model>/residuals_train/<file>.parquet`.
 use rule predict as residuals with:
     input:
-        **FIT,
+        **PATHS.fit,
         reference=[],
         offset=[],
-        manifest=lambda wildcards: f"{SHARDS_OF[wildcards.file]}/manifest.json",
+        manifest=PLAN.files.manifest,
     output:
         f"{MODEL}/residuals_{{split}}/{{file}}.{{format}}",
     log:
@@ -69,16 +69,16 @@ use rule predict as residuals with:
     params:
         engine=ENGINE,
         split=lambda wildcards: wildcards.split,
-        settings=settings("identity", "leverage"),
+        settings=PLAN.settings("identity", "leverage"),
     message:
         "{wildcards.model}: residuals of the rows of {wildcards.file} in the split {wildcards.split}"
 
 
 rule export_model:
     input:
-        **FIT,
-        reference=reference_of_regression,
-        offset=offset_of,
+        **PATHS.fit,
+        reference=PLAN.reference_of_regression,
+        offset=PLAN.offset,
     output:
         saved_model=directory(f"{MODEL}/saved_model"),
         description=f"{MODEL}/model.json",
@@ -90,8 +90,8 @@ rule export_model:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=settings("unseen"),
-        layouts=layouts_to_export,
+        settings=PLAN.settings("unseen"),
+        layouts=PLAN.exported_layouts,
         derive=lambda wildcards: json_of(CONFIG.data.derive, sort_keys=True),
     message:
         "{wildcards.model}: exporting the model"

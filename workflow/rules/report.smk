@@ -1,17 +1,19 @@
 # Pictures and pages, which the report shows. One job makes all of a model. Another one draws the same pictures as PNG and PDF.
 
+USUAL_PICTURES = ("history", "coefficients", *(["metrics"] if HAS_EVALUATION else []))
+
 for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".png", ".pdf"))):
 
-    for variant in variants(stage, pictures_of, USUAL_PICTURES):
+    for variant in variants(stage, PLAN.models, lambda model: model.pictures, USUAL_PICTURES):
 
         rule:
             name:
                 variant.name
             input:
-                inputs_of_pictures(variant.files),
-                dictionary=f"{RESULTS}/data/dictionary.json",
+                TARGETS.inputs_of_pictures(variant.files),
+                dictionary=PATHS.dictionary,
             output:
-                files_of_pictures(variant.files, kinds),
+                TARGETS.pictures(variant.files, kinds),
             log:
                 f"{LOGS}/models/{{model}}/{variant.name}.log",
             benchmark:
@@ -26,12 +28,12 @@ for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".pn
                 runtime=share_of_runtime,
             params:
                 engine=ENGINE,
-                folder=folder_of_model,
-                colour=literal(CONFIG.pictures.colour),
-                settings=settings("confidence"),
+                folder=PLAN.folder,
+                colour=COLOUR,
+                settings=PLAN.settings("confidence"),
                 curves=literal("--curves" if "effects" in variant.files else ""),
-                words=literal(WORDS),
-                coordinates=contents_of_coordinates,
+                words=literal(PLAN.words),
+                coordinates=PLAN.coordinate_digests,
             message:
                 "{wildcards.model}: drawing the pictures"
             shell:
@@ -50,10 +52,10 @@ for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".pn
 rule write_diagnostics:
     """Show the residuals of training rows, and the most influential rows."""
     input:
-        **FIT,
+        **PATHS.fit,
         manifests=MANIFESTS,
     output:
-        html=in_report("diagnostics.html"),
+        html=TARGETS.output("diagnostics.html"),
         svg=f"{MODEL}/diagnostics.svg",
     log:
         f"{LOGS}/models/{{model}}/write_diagnostics.log",
@@ -65,8 +67,8 @@ rule write_diagnostics:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=settings("identity"),
-        colour=literal(CONFIG.pictures.colour),
+        settings=PLAN.settings("identity"),
+        colour=COLOUR,
     message:
         "{wildcards.model}: drawing the residuals"
     shell:
@@ -101,7 +103,7 @@ rule write_combinations:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=settings("confidence"),
+        settings=PLAN.settings("confidence"),
     message:
         "{wildcards.model}: showing the {wildcards.table}"
     shell:
@@ -115,7 +117,7 @@ rule write_combinations:
 rule write_scores:
     """Show what the models predict of the files under `score`."""
     input:
-        [path for path in predicted_files("scores", SCORED) if path.endswith(".parquet")],
+        [path for path in TARGETS.scores() if path.endswith(".parquet")],
     output:
         f"{RESULTS}/scores.html",
     log:
@@ -132,30 +134,15 @@ rule write_scores:
         'exec python "$TFGLM_SCRIPTS/forked.py" write_pages.py --log {log} scores --scores {input} --page {output}'
 
 
-AVERAGED = [model for model in REGRESSIONS if CONFIG.models[model].marginal_effects]
-CURVED = [model for model in REGRESSIONS if is_curved(model)]
-WITH_PAIRS = [model for model in REGRESSIONS if CONFIG.models[model].pairwise]
-WITH_SCENARIOS = [model for model in REGRESSIONS if CONFIG.models[model].margins_at]
-
-
 rule write_home:
     """Say in plain words what was fitted to what, the effects, their uncertainty and the quality of predictions, with links to
     all pages."""
     input:
         rows=f"{RESULTS}/data/rows.json",
-        dictionary=f"{RESULTS}/data/dictionary.json",
-        fits=expand(f"{MODEL}/fit.json", model=MODELS),
-        tables=expand(
-            f"{MODEL}/{{table}}.{{kind}}",
-            model=REGRESSIONS,
-            table=["coefficients", "terms"],
-            kind=["csv", "sha256"],
-        ),
-        metrics=expand(f"{MODEL}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
-        averages=expand(f"{MODEL}/{{table}}.{{kind}}", model=AVERAGED, table=MARGINAL_TABLES, kind=["csv", "sha256"]),
-        scenarios=expand(f"{MODEL}/margins_at.{{kind}}", model=WITH_SCENARIOS, kind=["csv", "sha256"]),
-        pairs=expand(f"{MODEL}/pairwise.{{kind}}", model=WITH_PAIRS, kind=["csv", "sha256"]),
-        curves=expand(f"{MODEL}/effects.{{kind}}", model=CURVED, kind=["csv", "sha256"]),
+        dictionary=PATHS.dictionary,
+        fits=PATHS.of(PLAN.fit, "fit.json"),
+        metrics=PATHS.of(PLAN.fit, "metrics.json") if HAS_EVALUATION else [],
+        tables=TARGETS.sealed_tables(),
     output:
         report(
             f"{RESULTS}/index.html",
@@ -171,18 +158,18 @@ rule write_home:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        models=literal(expand(MODEL, model=MODELS)),
+        models=literal([MODEL.format(model=model) for model in PLAN.fit]),
         settings=literal(
-            settings_of_regressions(
+            PLAN.settings_of_regressions(
                 *["adjusted_means", "confidence", "marginal_effects", "margins_at", "offset_at", "pairwise"],
                 "random_effects",
             )
         ),
-        words=literal(WORDS),
-        held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
-        pages=literal(pages_of_all_models()),
+        words=literal(PLAN.words),
+        held_out=HELD_OUT,
+        pages=literal(TARGETS.pages()),
         # Another command with the same results is no reason to write the page again.
-        command=unwatched(lambda wildcards: json_of(command_of_this_run())),
+        command=unwatched(PLAN.command_of_this_run),
     message:
         "Writing the page to open first"
     shell:
@@ -204,9 +191,9 @@ rule write_rows:
     """Account for every row, and describe every column."""
     input:
         # The page has the responses of the models, which the designs check first; another formula alone writes no page again.
-        designs=ancient(expand(f"{MODEL}/design.json", model=MODELS)),
+        designs=ancient(PATHS.of(PLAN.fit, "design.json")),
         rows=f"{RESULTS}/data/rows.json",
-        dictionary=f"{RESULTS}/data/dictionary.json",
+        dictionary=PATHS.dictionary,
         manifests=MANIFESTS,
     output:
         svg=report(
@@ -234,10 +221,10 @@ rule write_rows:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=literal(CONFIG.pictures.colour),
-        responses=literal(list(dict.fromkeys(CONFIG.all_models[name].response for name in MODELS))),
-        words=literal(WORDS),
-        reading=lambda wildcards: json_of(how_values_are_read(layouts_of_files().values())),
+        colour=COLOUR,
+        responses=literal(list(dict.fromkeys(CONFIG.all_models[name].response for name in PLAN.fit))),
+        words=literal(PLAN.words),
+        reading=lambda wildcards: json_of(how_values_are_read(PLAN.files.all_layouts().values())),
     message:
         "Accounting for the rows, and describing the columns"
     shell:

@@ -21,19 +21,19 @@ rule ps:
         "../envs/tfglm.yaml"
     threads: 0
     resources:
-        processes=lambda wildcards: roles_of(wildcards).ps,
+        processes=lambda wildcards: PROCESSES.roles(wildcards).ps,
         patience=PATIENCE_OF_ROLES,
-        within=chief_within,
+        within=PROCESSES.chief_within,
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
         # For the whole group: Snakemake adds the numbers up, so the other jobs ask for nothing.
-        nodes=lambda wildcards: allocation(wildcards).nodes,
-        tasks_per_node=lambda wildcards: allocation(wildcards).processes,
+        nodes=PROCESSES.nodes,
+        tasks_per_node=PROCESSES.tasks_per_node,
         cpus_per_task=1,
-        mem_mb=mb_of_roles,
+        mem_mb=PROCESSES.memory,
     params:
-        **MEETING,
+        **PROCESSES.meeting,
     message:
         "{wildcards.model}: starting the parameter servers ({resources.processes})"
     shell:
@@ -61,19 +61,19 @@ rule workers:
     conda:
         "../envs/tfglm.yaml"
     # For the whole group.
-    threads: threads_of_group
+    threads: PROCESSES.threads
     resources:
-        processes=lambda wildcards: roles_of(wildcards).workers,
-        gpus=gpus_of_training,
-        gpus_of_each=gpus_of_each,
+        processes=lambda wildcards: PROCESSES.roles(wildcards).workers,
+        gpus=PROCESSES.gpus,
+        gpus_of_each=PROCESSES.gpus_of_each,
         patience=PATIENCE_OF_ROLES,
-        within=chief_within,
+        within=PROCESSES.chief_within,
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
         mem_mb=0,
     params:
-        **MEETING,
+        **PROCESSES.meeting,
     message:
         "{wildcards.model}: starting the workers ({resources.processes})"
     shell:
@@ -100,25 +100,25 @@ rule peers:
     log:
         f"{LOGS}/models/{{model}}/peers.log",
     wildcard_constraints:
-        model=has_peers(),
+        model=PROCESSES.with_peers,
     conda:
         "../envs/tfglm.yaml"
     # For the whole group, like the numbers below: Snakemake adds them up.
-    threads: threads_of_group
+    threads: PROCESSES.threads
     resources:
-        processes=lambda wildcards: roles_of(wildcards).peers,
-        gpus=gpus_of_training,
+        processes=lambda wildcards: PROCESSES.roles(wildcards).peers,
+        gpus=PROCESSES.gpus,
         patience=PATIENCE_OF_ROLES,
-        within=chief_within,
+        within=PROCESSES.chief_within,
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
-        nodes=lambda wildcards: allocation(wildcards).nodes,
-        tasks_per_node=lambda wildcards: allocation(wildcards).processes,
+        nodes=PROCESSES.nodes,
+        tasks_per_node=PROCESSES.tasks_per_node,
         cpus_per_task=1,
-        mem_mb=mb_of_roles,
+        mem_mb=PROCESSES.memory,
     params:
-        **MEETING,
+        **PROCESSES.meeting,
         work=lambda wildcards: "network" if wildcards.model in CONFIG.networks else "fit",
     message:
         "{wildcards.model}: starting the peers of the chief ({resources.processes})"

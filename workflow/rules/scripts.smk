@@ -1,22 +1,14 @@
 # The folder of the scripts that the rules run.
 
 import atexit
-import contextlib
 import gc
 import io
 import os
-import re
-import shlex
 import sys
 import tarfile
 import tempfile
-import threading
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
-import snakemake.executors.local
-import snakemake.io
 from snakemake.exceptions import WorkflowError
 from snakemake.sourcecache import HostingProviderFile, LocalGitFile, LocalSourceFile
 
@@ -79,98 +71,10 @@ ELSEWHERE = "" if Path(workflow.main_snakefile).resolve() in HERE else f" --snak
 CALLER = os.environ.get("TFGLM_CALLER", f"snakemake --cores 4{ELSEWHERE}")
 
 
-def run_of(*configs, options=()):
-    """The user's command for a run of some configs."""
-    if CALLER == "tfglm":
-        words = ["tfglm", "run", *configs, *(["--", *options] if options else [])]
-    else:
-        words = [*shlex.split(CALLER), *(["--configfile", *configs] if configs else []), *options]
-    return shlex.join(words)
-
-
 sys.path.insert(0, str(SCRIPTS))
 
-import forked
-from tfglm.roles import fork_server
+from tfglm.workflow import substitutes
+from tfglm.workflow.fork import RunServer
 
-
-include: "display.smk"
-
-
-# What has been found out about headers and configs (`remembered`).
-CHECKED = ".snakemake/tfglm"
-
-FORKED = re.compile(r'forked[.]py" (\w+[.]py)')
-
-
-class ForkServer:
-    """The process that imports what jobs need, and forks the jobs, if they run on this machine with the packages of this Python. Any
-    value of TFGLM_FORK_SERVER prevents it."""
-
-    def __init__(self):
-        self.started = None
-
-    def start(self):
-        """Start it. Before this process makes the same imports to check the config is a good time."""
-        cores_here = workflow.resource_settings.nodes is None and workflow.resource_settings.cores
-        is_run = workflow.is_main_process and cores_here and not workflow.logger_manager.settings.dryrun
-        in_one_job = workflow.storage_settings.default_storage_provider  # whose Snakemake has a fork server of its own
-        if self.started or not is_run or in_one_job or workflow.deployment_settings.deployment_method:
-            return
-        if hasattr(os, "pidfd_open") and forked.ADDRESS not in os.environ and workflow.modifier.is_main_snakefile():
-            with contextlib.suppress(OSError):  # such as a full disk: the jobs then run without it
-                self.started = fork_server.Started(SCRIPTS, ["build_design.py"])
-
-    def start_for(self, configs):
-        """Start it at once if one of these files is newer than the last config that was checked: jobs will follow."""
-        with contextlib.suppress(FileNotFoundError):
-            checked = Path(CHECKED).stat().st_mtime_ns
-            if all(Path(config).stat().st_mtime_ns < checked for config in configs):
-                return
-        self.start()
-
-    def prepare(self, scripts):
-        """Let it import next what these scripts need, unless it has none to serve."""
-        if self.started:
-            self.started.prepare(scripts)
-
-    def serve(self):
-        """Let it fork the jobs of this run."""
-        self.start()
-        if self.started and workflow.local_exec:
-            jobs = [job for level in workflow.dag.toposorted() for job in level if workflow.dag.needrun(job)]
-            scripts = dict.fromkeys(script for job in jobs for script in FORKED.findall(job.rule.shellcmd or ""))
-            # Jobs of networks import all of TensorFlow, which is impossible after an import of its parts.
-            ahead = [script for script in scripts if script != "fit.py" or not NETWORKS]
-            # No other job waits for pages, not even for those of the rows, which come early.
-            ahead.sort(key="write_pages.py".__eq__)
-            self.started.prepare(ahead)
-            os.environ[forked.ADDRESS] = self.started.address
-        elif self.started:
-            self.started.stop()
-
-
-FORK_SERVER = ForkServer()
-
-
-def look_often():
-    """Let Snakemake look every twentieth of a second for the rosters of a fit, and for the end of its chief. It would look every
-    two seconds for the rosters, a tenth of `latency-wait`, and every second for the end. On SLURM a fit has its own Snakemake,
-    which keeps these periods: the files are on a shared disk there."""
-    if workflow.local_exec:
-        often = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: time.sleep(min(seconds, 0.05))})
-        snakemake.io.time = snakemake.executors.local.time = often
-
-
-def make_room_for_groups():
-    """Let Snakemake start all jobs of as many groups as there are cores. It has five threads more than cores, and a group takes one
-    and one for each of its three jobs. With too few, the last chief would wait until its roles give up."""
-    if workflow.local_exec:
-        workflow.scheduler._executor.pool._max_workers += 4 * workflow.resource_settings.cores
-
-
-def end_at_once():
-    """Cancel the timer of Snakemake's scheduler. It would let the end of a run wait for a second."""
-    for thread in threading.enumerate():
-        if isinstance(thread, threading.Timer):
-            thread.cancel()
+FORK_SERVER = RunServer(workflow, SCRIPTS)
+substitutes.show_stages(workflow, SCRIPTS.parent)

@@ -1,15 +1,15 @@
 # From the checkpoint to all tables of a model that the config asks for, in one job.
 
-for variant in variants("write_tables", tables_of, USUAL_TABLES):
+for variant in variants("write_tables", PLAN.models, lambda model: model.tables, USUAL_TABLES):
 
     rule:
         name:
             variant.name
         input:
-            **FIT,
-            **inputs_of_tables(variant.files),
+            **PATHS.fit,
+            **TARGETS.inputs_of_tables(variant.files),
         output:
-            files_of_tables(variant.files, variant.of_networks),
+            TARGETS.tables(variant.files, variant.of_networks),
         log:
             f"{LOGS}/models/{{model}}/{variant.name}.log",
         benchmark:
@@ -24,7 +24,7 @@ for variant in variants("write_tables", tables_of, USUAL_TABLES):
             runtime=share_of_runtime,
         params:
             engine=ENGINE,
-            settings=settings_of_tables(variant.files),
+            settings=TARGETS.settings_of_tables(variant.files),
         message:
             "{wildcards.model}: writing the tables"
         shell:
@@ -44,9 +44,9 @@ for variant in variants("write_tables", tables_of, USUAL_TABLES):
 # A table that may be refused, or that the config does not ask for, such as `snakemake results/<name>/models/<model>/vcov.csv`.
 use rule write_tables as write_one_table with:
     input:
-        ancient(tables_before),
-        **FIT,
-        **(inputs_of_tables(["effects"]) | {"averages": averages_of_table}),
+        ancient(TARGETS.table_before),
+        **PATHS.fit,
+        **(TARGETS.inputs_of_tables(["effects"]) | {"averages": TARGETS.averages_of_table}),
     output:
         f"{MODEL}/{{table}}.csv",
         f"{MODEL}/{{table}}.sha256",
@@ -55,7 +55,7 @@ use rule write_tables as write_one_table with:
     benchmark:
         f"{TIMINGS}/write_tables_{{table}}/{{model}}.tsv"
     wildcard_constraints:
-        model=not_among(tables_of),
+        model=not_among(PLAN.models.values(), lambda model: model.tables),
         table="|".join([*OPTIONAL_TABLES, *REFUSABLE_TABLES, *MARGINAL_TABLES, "effects"]),
     # A run starts no job after a failed one, and a group that fails loses the files of all its jobs.
     priority: -1
@@ -63,4 +63,4 @@ use rule write_tables as write_one_table with:
         "one_table"
     params:
         engine=ENGINE,
-        settings=lambda wildcards: settings_of_tables([wildcards.table])(wildcards),
+        settings=lambda wildcards: TARGETS.settings_of_tables([wildcards.table])(wildcards),
