@@ -368,7 +368,10 @@ def test_a_result_job_of_several_threads_has_one_for_linear_algebra():
         rule for path in (REPOSITORY / "workflow" / "rules").glob("*.smk") for rule in path.read_text().split("\nrule ")
     ]
     several = [
-        rule for rule in rules if re.search(r"^    threads: ", rule, re.MULTILINE) and "{input.checkpoint}" in rule
+        rule
+        for rule in rules
+        if re.search(r"^    threads: ", rule, re.MULTILINE)
+        and re.search("{input.checkpoint}|{OPTIONS_OF_FITTED}", rule)
     ]
     assert several
     for rule in several:

@@ -22,13 +22,7 @@ rule chief:
         "../envs/tfglm.yaml"
     threads: 0
     resources:
-        patience=CONFIG.cluster.patience,
-        stall=CONFIG.cluster.stall,
-        # Text resources must be the same in all jobs of a group.
-        mpi="local",
-        interface="auto",
-        isolate=CONFIG.cluster.isolate,
-        mem_mb=0,
+        **OF_CHIEF,
     params:
         **PROCESSES.meeting,
         **PROCESSES.meanwhile,
@@ -40,15 +34,7 @@ rule chief:
     message:
         "{wildcards.model}: fitting"
     shell:
-        'exec python "$TFGLM_SCRIPTS/isolate.py"'
-        " --isolate {resources.isolate}"
-        " --launcher {resources.mpi}"
-        " --network {params.network}"
-        " chief.py"
-        " --rosters {input.rosters}"
-        " --lease {params.lease}"
-        " --patience {resources.patience}"
-        " --stall {resources.stall}"
+        f"{AS_CHIEF}"
         " --design {input.design}"
         " --manifests {input.manifests}"
         " --collapsed {input.collapsed}"

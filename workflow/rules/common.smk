@@ -62,6 +62,8 @@ OPTIONS_OF_FIT = (
     " --parent $PPID"
     " --log {log}"
 )
+# The options of what reads a fitted model.
+OPTIONS_OF_FITTED = "--design {input.design} --checkpoint {input.checkpoint} --fit {input.fit}"
 HELD_OUT = literal("--held-out" if HAS_EVALUATION else "")
 COLOUR = literal(CONFIG.pictures.colour)
 SETTINGS_OF_PAPERS = literal(json_of(CONFIG.tables.model_dump(mode="json", exclude_defaults=True)))

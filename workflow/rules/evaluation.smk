@@ -42,9 +42,7 @@ for variant in variants("evaluate", PLAN.models, lambda model: model.evaluations
         # for them.
         shell:
             'OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 exec python "$TFGLM_SCRIPTS/forked.py" evaluate.py'
-            " --design {input.design}"
-            " --checkpoint {input.checkpoint}"
-            " --fit {input.fit}"
+            f" {OPTIONS_OF_FITTED}"
             " --manifests {input.manifests}"
             " --collapsed {input.collapsed}"
             " --split {params.split}"

@@ -197,26 +197,12 @@ rule train_on_cluster:
         "../envs/tfglm.yaml"
     threads: 0
     resources:
-        patience=CONFIG.cluster.patience,
-        stall=CONFIG.cluster.stall,
+        **OF_CHIEF,
         gres=PROCESSES.gpus_of_node,
-        mpi="local",
-        interface="auto",
-        isolate=CONFIG.cluster.isolate,
-        mem_mb=0,
     params:
         **TRAINED_BY,
         **PROCESSES.meeting,
     message:
         "{wildcards.model}: training on a cluster"
     shell:
-        'exec python "$TFGLM_SCRIPTS/isolate.py"'
-        " --isolate {resources.isolate}"
-        " --launcher {resources.mpi}"
-        " --network {params.network}"
-        " chief.py"
-        " --rosters {input.rosters}"
-        " --lease {params.lease}"
-        " --patience {resources.patience}"
-        " --stall {resources.stall}"
-        f" {TRAINING}"
+        f"{AS_CHIEF} {TRAINING}"

@@ -23,9 +23,7 @@ rule predict:
         "{wildcards.model}: predicting the rows of {wildcards.file}"
     shell:
         'exec python "$TFGLM_SCRIPTS/forked.py" predict.py'
-        " --design {input.design}"
-        " --checkpoint {input.checkpoint}"
-        " --fit {input.fit}"
+        f" {OPTIONS_OF_FITTED}"
         " --manifest {input.manifest}"
         " --split {params.split}"
         " --settings {params.settings:q}"
@@ -97,10 +95,8 @@ rule export_model:
         "{wildcards.model}: exporting the model"
     shell:
         'exec python "$TFGLM_SCRIPTS/export_model.py"'
-        " --design {input.design}"
+        f" {OPTIONS_OF_FITTED}"
         " --reference {input.reference}"
-        " --checkpoint {input.checkpoint}"
-        " --fit {input.fit}"
         " --offset {input.offset}"
         " --settings {params.settings:q}"
         " --layouts {params.layouts:q}"

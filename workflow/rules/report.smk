@@ -73,9 +73,7 @@ rule write_diagnostics:
         "{wildcards.model}: drawing the residuals"
     shell:
         'exec python "$TFGLM_SCRIPTS/forked.py" write_pages.py --log {log} diagnostics'
-        " --design {input.design}"
-        " --checkpoint {input.checkpoint}"
-        " --fit {input.fit}"
+        f" {OPTIONS_OF_FITTED}"
         " --manifests {input.manifests}"
         " --settings {params.settings:q}"
         " --colour {params.colour:q}"

@@ -8,8 +8,35 @@
 # On a cluster the group is one allocation, which needs the resources below. If the profile names a command that starts processes on
 # other nodes (`mpi`), and there are several nodes, the service jobs start theirs on all of them; the chief runs on the first.
 
-# The chief starts later: Snakemake looks for the others each tenth of `latency-wait`.
-PATIENCE_OF_ROLES = CONFIG.cluster.patience + 60
+# Text resources must be the same in all jobs of a group.
+IN_A_GROUP = {"mpi": "local", "interface": "auto", "isolate": CONFIG.cluster.isolate}
+OF_ROLES = {
+    **IN_A_GROUP,
+    # The chief starts later: Snakemake looks for the others each tenth of `latency-wait`.
+    "patience": CONFIG.cluster.patience + 60,
+    "within": PROCESSES.chief_within,
+}
+# For the whole group: Snakemake adds the numbers up, so the other jobs ask for nothing.
+OF_THE_GROUP = {
+    "nodes": PROCESSES.nodes,
+    "tasks_per_node": PROCESSES.tasks_per_node,
+    "cpus_per_task": 1,
+    "mem_mb": PROCESSES.memory,
+}
+OF_CHIEF = {**IN_A_GROUP, "patience": CONFIG.cluster.patience, "stall": CONFIG.cluster.stall, "mem_mb": 0}
+IN_OWN_NETWORK = (
+    'exec python "$TFGLM_SCRIPTS/isolate.py"'
+    " --isolate {resources.isolate}"
+    " --launcher {resources.mpi}"
+    " --network {params.network}"
+)
+AS_CHIEF = (
+    f"{IN_OWN_NETWORK} chief.py"
+    " --rosters {input.rosters}"
+    " --lease {params.lease}"
+    " --patience {resources.patience}"
+    " --stall {resources.stall}"
+)
 
 
 rule ps:
@@ -21,27 +48,17 @@ rule ps:
         "../envs/tfglm.yaml"
     threads: 0
     resources:
+        **OF_ROLES,
+        **OF_THE_GROUP,
         processes=lambda wildcards: PROCESSES.roles(wildcards).ps,
-        patience=PATIENCE_OF_ROLES,
-        within=PROCESSES.chief_within,
-        mpi="local",
-        interface="auto",
-        isolate=CONFIG.cluster.isolate,
-        # For the whole group: Snakemake adds the numbers up, so the other jobs ask for nothing.
-        nodes=PROCESSES.nodes,
-        tasks_per_node=PROCESSES.tasks_per_node,
-        cpus_per_task=1,
-        mem_mb=PROCESSES.memory,
     params:
         **PROCESSES.meeting,
+        role=literal("ps"),
     message:
         "{wildcards.model}: starting the parameter servers ({resources.processes})"
     shell:
-        'exec python "$TFGLM_SCRIPTS/isolate.py"'
-        " --isolate {resources.isolate}"
-        " --launcher {resources.mpi}"
-        " --network {params.network}"
-        " roles.py ps"
+        f"{IN_OWN_NETWORK} roles.py"
+        " {params.role}"
         " --count {resources.processes}"
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
@@ -53,90 +70,46 @@ rule ps:
         " --log {log}"
 
 
-rule workers:
+use rule ps as workers with:
     output:
         service(f"{MODEL}/cluster/workers.json"),
     log:
         f"{LOGS}/models/{{model}}/workers.log",
-    conda:
-        "../envs/tfglm.yaml"
     # For the whole group.
     threads: PROCESSES.threads
     resources:
+        **OF_ROLES,
         processes=lambda wildcards: PROCESSES.roles(wildcards).workers,
         gpus=PROCESSES.gpus,
-        gpus_of_each=PROCESSES.gpus_of_each,
-        patience=PATIENCE_OF_ROLES,
-        within=PROCESSES.chief_within,
-        mpi="local",
-        interface="auto",
-        isolate=CONFIG.cluster.isolate,
         mem_mb=0,
     params:
         **PROCESSES.meeting,
+        role=unwatched(lambda wildcards: f"worker --gpus {PROCESSES.gpus_of_each(wildcards)}"),
     message:
         "{wildcards.model}: starting the workers ({resources.processes})"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/isolate.py"'
-        " --isolate {resources.isolate}"
-        " --launcher {resources.mpi}"
-        " --network {params.network}"
-        " roles.py worker"
-        " --count {resources.processes}"
-        " --gpus {resources.gpus_of_each}"
-        " --launcher {resources.mpi}"
-        " --interface {resources.interface}"
-        " --roster {output}"
-        " --lease {params.lease}"
-        " --patience {resources.patience}"
-        " --within {resources.within}"
-        " --parent $PPID"
-        " --log {log}"
 
 
-rule peers:
+use rule ps as peers with:
     output:
         service(f"{MODEL}/cluster/peers.json"),
     log:
         f"{LOGS}/models/{{model}}/peers.log",
     wildcard_constraints:
         model=PROCESSES.with_peers,
-    conda:
-        "../envs/tfglm.yaml"
     # For the whole group, like the numbers below: Snakemake adds them up.
     threads: PROCESSES.threads
     resources:
+        **OF_ROLES,
+        **OF_THE_GROUP,
         processes=lambda wildcards: PROCESSES.roles(wildcards).peers,
         gpus=PROCESSES.gpus,
-        patience=PATIENCE_OF_ROLES,
-        within=PROCESSES.chief_within,
-        mpi="local",
-        interface="auto",
-        isolate=CONFIG.cluster.isolate,
-        nodes=PROCESSES.nodes,
-        tasks_per_node=PROCESSES.tasks_per_node,
-        cpus_per_task=1,
-        mem_mb=PROCESSES.memory,
     params:
         **PROCESSES.meeting,
-        work=lambda wildcards: "network" if wildcards.model in CONFIG.networks else "fit",
+        # The others cannot continue with a new peer.
+        role=unwatched(
+            lambda wildcards: (
+                f"peer --restarts 0 --work {'network' if wildcards.model in CONFIG.networks else 'fit'}"
+            )
+        ),
     message:
         "{wildcards.model}: starting the peers of the chief ({resources.processes})"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/isolate.py"'
-        " --isolate {resources.isolate}"
-        " --launcher {resources.mpi}"
-        " --network {params.network}"
-        " roles.py peer"
-        " --count {resources.processes}"
-        " --work {params.work}"
-        # The others cannot continue with a new peer.
-        " --restarts 0"
-        " --launcher {resources.mpi}"
-        " --interface {resources.interface}"
-        " --roster {output}"
-        " --lease {params.lease}"
-        " --patience {resources.patience}"
-        " --within {resources.within}"
-        " --parent $PPID"
-        " --log {log}"

@@ -29,10 +29,8 @@ for variant in variants("write_tables", PLAN.models, lambda model: model.tables,
             "{wildcards.model}: writing the tables"
         shell:
             'exec python "$TFGLM_SCRIPTS/forked.py" write_tables.py'
-            " --design {input.design}"
+            f" {OPTIONS_OF_FITTED}"
             " --reference {input.reference}"
-            " --checkpoint {input.checkpoint}"
-            " --fit {input.fit}"
             " --dictionary {input.dictionary}"
             " --manifests {input.manifests}"
             " --averages {input.averages}"
