@@ -40,7 +40,6 @@ from tfglm.results import coefficients, distributions  # noqa: E402
 from tfglm.results.joint import joint_tests  # noqa: E402
 from tfglm.results.marginal_tables import marginal_tables  # noqa: E402
 from tfglm.results.margins import average_rows  # noqa: E402
-from tfglm.results.reference import reference_of  # noqa: E402
 
 REPLICATIONS, GROUPS, SPREAD = 500, 40, 0.5
 
@@ -110,7 +109,7 @@ def measured(formula: str, family: str, draw: Draw, size: int, amplitude: float,
             eta = curve + (spread * random.normal(size=GROUPS))[np.arange(size) % GROUPS]
             estimates = replicates.estimates(draw(random, eta))
             fitted = estimates.fitted
-            variances = fitted.variances(matrix)
+            variances = fitted.covariance.variances(matrix)
             df = estimates.df_residual if estimates.statistic == "t" else np.inf
             reach = float(distributions.t_quantile(0.975, np.array(df)))
             far = np.abs(matrix @ fitted.coefficients - eta)
@@ -168,9 +167,8 @@ def in_clusters(family: str, amplitude: float) -> dict:
         for _ in range(REPLICATIONS):
             normal = ALIKE**0.5 * random.normal(size=CLUSTERS)[cluster] + (1 - ALIKE) ** 0.5 * random.normal(size=size)
             estimates = replicates.estimates(QUANTILES[family](normal, eta))
-            fitted, df = estimates.fitted, estimates.df_residual
-            variances = fitted.variances(matrix)
-            reference = reference_of(estimates.design, fitted, matrix, df, exactly=False)
+            fitted, covariance = estimates.fitted, estimates.fitted.covariance
+            variances, reference = covariance.variances(matrix), covariance.reference(matrix, exactly=False)
             far, quantile = np.abs(matrix @ fitted.coefficients - eta), reference.quantile(0.95)
             count("covered", np.where(np.isfinite(quantile), far <= quantile * np.sqrt(variances.chosen), np.nan))
             count("covered_classical", far <= 1.96 * np.sqrt(variances.classical))
@@ -180,7 +178,7 @@ def in_clusters(family: str, amplitude: float) -> dict:
                 count(f"tested, {term}", np.array([float(known)]))
                 count(f"rejected, {term}", np.array([tests[term] <= 0.05 if known else np.nan], float))
             row = estimates.transform[[estimates.design.slices["w"].start]]
-            ratio = float((row @ fitted.coefficients)[0]) / fitted.variances(row).classical[0] ** 0.5
+            ratio = float((row @ fitted.coefficients)[0]) / fitted.covariance.variances(row).classical[0] ** 0.5
             count("rejected with classical errors, w", np.array([float(abs(ratio) > 1.96)]))
     return {name: round(float(np.mean(values)), 4) for name, values in shares.items()}
 

@@ -15,13 +15,13 @@ from tfglm.design.build import build_design
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
+from tfglm.inference.fitted import Fitted
+from tfglm.inference.reference import FEWEST, Fewest
 from tfglm.results import coefficients, csv_files, joint, predict
 from tfglm.results.estimates import Estimates, estimated
 from tfglm.results.marginal_tables import Margins, marginal_tables
 from tfglm.results.margins import average_rows
-from tfglm.results.reference import FEWEST, Fewest
 from tfglm.solvers.fit import fit
-from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.run import Limits, Reporter, Run
 
 CR1 = Limits(largest_cr2=0)

@@ -85,5 +85,5 @@ class Replicates:
     def fit(self, response: np.ndarray) -> np.ndarray:
         """Estimates, standard errors and classical ones, [3, coefficients]."""
         estimates = self.estimates(response)
-        variances = estimates.fitted.variances(estimates.transform)
+        variances = estimates.fitted.covariance.variances(estimates.transform)
         return np.stack([estimates.values, np.sqrt(variances.chosen), np.sqrt(variances.classical)])[:, estimates.kept]

@@ -20,10 +20,10 @@ from tfglm.design.parametrisation import standardised
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
+from tfglm.inference.fitted import Fitted
 from tfglm.raw_columns import MISSING, RawColumns
 from tfglm.results.estimates import Estimates
 from tfglm.results.predict import left_out, without_value
-from tfglm.solvers.fitted import Fitted
 
 MEANS = {
     "identity": tf.identity,

@@ -17,11 +17,11 @@ from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.cutting import Cutting
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import EMPTY, SEPARATED
 from tfglm.results.compare import ComparedModel
 from tfglm.results.joint import joint_tests
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.solvers.fit import fit, objective_of
-from tfglm.solvers.fitted import EMPTY, SEPARATED
 from tfglm.solvers.run import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -13,10 +13,10 @@ from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import SEPARATED
 from tfglm.results.joint import joint_tests
 from tfglm.results.metrics import evaluate
 from tfglm.results.predict import score
-from tfglm.solvers.fitted import SEPARATED
 
 COVARIATES = [("x", ""), ("origin", "JFK"), ("origin", "LGA")]
 NAMES = ["x", "origin[T.JFK]", "origin[T.LGA]"]

@@ -195,6 +195,6 @@ def test_random_effects_are_at_zero_in_the_grid(frame, tmp_path):
     row[:, design.slices["carrier"]] = np.eye(len(means))
     (hour,) = (factor for factor in design.numeric if factor.name == "hour")
     row[:, design.slices["hour"]] = (frame["hour"].mean() - hour.center[0]) / hour.scale[0]
-    covariance = fitted.covariance(scipy.sparse.csr_array(row))
+    covariance = fitted.covariance.of(scipy.sparse.csr_array(row))
     np.testing.assert_allclose(means["mean"], row @ fitted.coefficients, rtol=1e-12)
     np.testing.assert_allclose(means["std_error"], np.sqrt(np.diag(covariance)), rtol=1e-10)

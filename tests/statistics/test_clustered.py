@@ -16,10 +16,10 @@ from replicates import Replicates
 from tfglm import checkpoint
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
+from tfglm.inference.cr2 import CR2, ClusterModel
+from tfglm.inference.reference import FEWEST, Fewest, Reference
 from tfglm.results import coefficients, effects
 from tfglm.results.joint import joint_tests
-from tfglm.results.reference import FEWEST, Fewest, Reference
-from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.report import standard_errors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -49,7 +49,7 @@ def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho, clust
     x, weight, residual, cluster = rows_of_clusters(clusters)
     exact = MatricesOfRows(x, weight, residual, cluster, rho)
     information, scores = parts_of(x, weight, residual, cluster)
-    actual = Clustered(information, np.eye(6)[0], rho)
+    actual = ClusterModel(information, np.eye(6)[0], rho)
     half = actual.adjusted(scores) @ exact.bread
     np.testing.assert_allclose(half.T @ half, exact.covariance, rtol=1e-8, atol=1e-12 * exact.covariance.max())
     df, share = actual.satterthwaite(np.eye(6))
@@ -72,7 +72,7 @@ def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho, clust
     assert actual.hotelling(np.eye(6)[[1, 2, 3]], enough=1.1 * eta).df == pytest.approx(eta, rel=1e-12)
     # A cluster whose rows have no weight changes nothing.
     empty = np.zeros((1, 6, 6))
-    also = Clustered(np.concatenate([empty, information]), np.eye(6)[0], rho)
+    also = ClusterModel(np.concatenate([empty, information]), np.eye(6)[0], rho)
     np.testing.assert_array_equal(also.adjusted(np.concatenate([empty[0, :1], scores]))[0], 0.0)
     np.testing.assert_allclose(also.satterthwaite(np.eye(6))[0], df, rtol=1e-12)
     assert also.hotelling(np.eye(6)[[1, 4]]).df == pytest.approx(actual.hotelling(np.eye(6)[[1, 4]]).df, rel=1e-12)
@@ -84,7 +84,7 @@ def test_a_penalty_is_as_rows_with_a_known_variance(rho):
     penalty = np.array([0.0, 30.0, 200.0, 0.0, 0.0, 4.0])
     exact = MatricesOfRows(x, weight, residual, cluster, rho, penalty)
     information, scores = parts_of(x, weight, residual, cluster)
-    actual = Clustered(information, np.eye(6)[0], rho, penalty)
+    actual = ClusterModel(information, np.eye(6)[0], rho, penalty)
     half = actual.adjusted(scores) @ exact.bread
     np.testing.assert_allclose(half.T @ half, exact.covariance, rtol=1e-8, atol=1e-12 * exact.covariance.max())
     df, share = actual.satterthwaite(np.eye(6))
@@ -106,7 +106,7 @@ def test_rho_is_found_where_clusters_share_something():
         y = 0.5 * random.normal(size=300)[cluster] + random.normal(size=len(cluster))
         residual = y - x @ np.linalg.lstsq(x, y)[0]
         information, scores = parts_of(x, np.ones(len(y)), residual, cluster)
-        rhos.append(Clustered(information, np.eye(2)[0]).with_rho(scores, 1.0).rho)
+        rhos.append(ClusterModel(information, np.eye(2)[0]).with_rho(scores, 1.0).rho)
     assert np.mean(rhos) == pytest.approx(0.25, abs=0.02)
 
 
@@ -145,8 +145,8 @@ def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(t
     kept = table[estimated.kept]
     used = frame["weight"].to_numpy(float) if weights else np.ones(len(frame))
     weight, residual = working(frame, family, kept["estimate"].to_numpy(), used)
-    exact = MatricesOfRows(matrix_of(frame), weight, residual, frame["day"].to_numpy(), fitted.cluster_rho)
-    assert fitted.cluster_rho > 0.2
+    exact = MatricesOfRows(matrix_of(frame), weight, residual, frame["day"].to_numpy(), fitted.covariance.rho)
+    assert fitted.covariance.rho > 0.2
     np.testing.assert_allclose(kept["std_error"], np.sqrt(np.diag(exact.covariance)), rtol=1e-6)
     np.testing.assert_allclose(kept["df"], [exact.satterthwaite(each) for each in np.eye(6)], rtol=1e-6)
     distribution = scipy.stats.t(kept["df"])
@@ -172,7 +172,7 @@ def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(t
     weights = np.array([0, 0, 1, -1, 0, 0.0])
     assert contrast["std_error"] == pytest.approx(np.sqrt(weights @ exact.covariance @ weights), rel=1e-6)
     assert contrast["df"] == pytest.approx(exact.satterthwaite(weights), rel=1e-6)
-    errors = standard_errors(design, fitted)
+    errors = standard_errors(design, fitted.covariance)
     assert errors["clusters"] == frame["day"].nunique() and errors["estimator"] == "CR2"
 
 
@@ -190,13 +190,13 @@ def test_covariances_by_cluster_are_those_of_r(tmp_path, family, monkeypatch):
     formula = f"{FAMILIES[family]} ~ {FORMULA}"
     if family == "gaussian":
         # sandwich's HC2 by cluster is CR2 with independent rows as the working model; that of a glm is another one.
-        monkeypatch.setattr(Clustered, "with_rho", lambda self, scores, dispersion: self)
+        monkeypatch.setattr(ClusterModel, "with_rho", lambda self, scores, dispersion: self)
         design, fitted = fit_frame(ROWS, formula, family, tmp_path / "cr2", std_errors="cluster(day)")
         np.testing.assert_allclose(coefficients.covariance_table(estimates_of(design, fitted)), exact["HC2"], rtol=1e-8)
     design, fitted = fit_frame(ROWS, formula, family, tmp_path / "cr1", std_errors="cluster(day)", limits=CR1)
     covariance = coefficients.covariance_table(estimates_of(design, fitted))
     np.testing.assert_allclose(covariance, exact["HC1"], rtol=1e-7, atol=1e-9)
-    assert not fitted.clustered
+    assert not isinstance(fitted.covariance, CR2)
 
 
 def test_without_cr2_the_effective_clusters_are_the_degrees_of_freedom(tmp_path):
@@ -222,8 +222,8 @@ def test_what_single_clusters_determine_has_no_error_and_no_test(tmp_path):
     weekday = table.loc["C(weekday)"].iloc[1:]
     assert weekday["std_error"].isna().all() and weekday["p_value"].isna().all() and weekday["ci_lower"].isna().all()
     assert weekday["note"].str.startswith("determined within single clusters").all()
-    contrasts = fitted.on_free(estimates_of(design, fitted).transform)
-    share = dict(zip(table.index, fitted.clustered.determined_share(contrasts), strict=True))
+    contrasts = fitted.covariance.bread.on_free(estimates_of(design, fitted).transform)
+    share = dict(zip(table.index, fitted.covariance.model.determined_share(contrasts), strict=True))
     assert all(share[name] > 0.5 for name in [("C(weekday)", str(day)) for day in range(2, 8)])
     assert share["x", ""] < 1e-6
     # Of x there are seven clusters, too few for CR2.
@@ -278,11 +278,12 @@ def test_the_information_of_all_clusters_is_the_information(tmp_path):
         np.testing.assert_allclose(value.sum(0), whole[name], rtol=1e-10, atol=1e-10)
     # Of one cluster: that of a fit's rows alone.
     rows = frame["g"] == 4
-    exact = np.sum(fitted.clustered.information[4]) if rows.any() else 0.0
-    assert np.isfinite(exact) and fitted.clustered.information.shape[0] == 9
+    exact = np.sum(fitted.covariance.model.information[4]) if rows.any() else 0.0
+    assert np.isfinite(exact) and fitted.covariance.model.information.shape[0] == 9
+    bread = fitted.covariance.bread
     np.testing.assert_allclose(
-        np.linalg.inv(fitted.clustered.information.sum(0))[: len(fitted.dense), : len(fitted.dense)],
-        fitted.schur_inverse,
+        np.linalg.inv(fitted.covariance.model.information.sum(0))[: len(bread.dense), : len(bread.dense)],
+        bread.schur_inverse,
         rtol=1e-6,
         atol=1e-10,
     )
@@ -385,7 +386,9 @@ def test_effective_clusters_by_the_design_are_those_of_the_rows(is_exact, tmp_pa
     for design, fitted in (plain, other, frequency, again):
         estimates = estimates_of(design, fitted)
         rows = estimates.transform[estimates.kept]
-        found.append([*fitted.effective_by_design(rows), fitted.joint_effective_by_design(rows[4:7])])
+        found.append(
+            [*fitted.covariance.effective_by_design(rows), fitted.covariance.joint_effective_by_design(rows[4:7])]
+        )
     # Neither the response nor the family has a part in them, and a row of frequency f is f rows.
     assert found[1] == pytest.approx(found[0], rel=1e-8) and found[3] == pytest.approx(found[2], rel=1e-8)
     matrix = model_matrix(frame, f"y ~ {formula}").to_numpy()

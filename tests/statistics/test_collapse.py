@@ -17,10 +17,10 @@ from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import collapsed
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import Fitted
 from tfglm.results import coefficients
 from tfglm.results.joint import joint_tests
 from tfglm.solvers.fit import fit
-from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.run import Run
 
 ROWS_OF_FILES = (1100, 2900)

@@ -114,7 +114,7 @@ def test_every_penalty_of_a_path_meets_the_kkt_conditions_in_few_passes(path):
     steps = pd.DataFrame(path.summary["path"])
     y = TRAIN["late"].to_numpy(float)
     assert len(steps) == 25
-    for b, step in zip(path.path_coefficients, path.summary["path"], strict=True):
+    for b, step in zip(path.path.coefficients, path.summary["path"], strict=True):
         assert (step["l1"], step["l2"]) == pytest.approx((0.8 * step["penalty"], 0.2 * step["penalty"]))
         assert largest_violation("binomial", b, y, step["l1"], step["l2"]) <= 1.001e-6 * step["penalty"]
         assert step["coefficients_not_zero"] == np.count_nonzero(b)
@@ -134,7 +134,7 @@ def test_the_penalty_with_the_least_deviance_held_out_is_reported(path):
     (chosen,) = np.flatnonzero(steps["chosen"])
     assert chosen == steps["deviance_held_out"].argmin()
     assert path.summary["l1"] == steps["l1"][chosen]
-    np.testing.assert_array_equal(path.coefficients, path.path_coefficients[chosen])
+    np.testing.assert_array_equal(path.coefficients, path.path.coefficients[chosen])
     assert path.path_penalties.tolist() == steps["penalty"].tolist()
 
 
@@ -147,7 +147,7 @@ def test_aic_of_a_lasso_counts_what_is_not_zero_and_of_a_ridge_the_trace(file):
         assert steps["penalty"].tolist() == penalties
         assert steps["chosen"].tolist() == (steps["aic"] == steps["aic"].min()).tolist()
         x = np.c_[np.ones(len(TRAIN)), columns(TRAIN)]
-        for b, step in zip(fitted.path_coefficients, fitted.summary["path"], strict=True):
+        for b, step in zip(fitted.path.coefficients, fitted.summary["path"], strict=True):
             mean = mean_of("binomial", x @ b)
             active = np.flatnonzero(b)
             information = x[:, active].T @ (x[:, active] * (mean * (1 - mean))[:, None])
@@ -233,7 +233,7 @@ def test_the_picture_of_a_path_is_drawn(path, tmp_path):
         json.dumps(["Intercept", *["carrier"] * 4, *["origin"] * 3, *["C(month)"] * 6, "hour", "distance"])
     )
     table = pd.DataFrame(path.summary["path"])
-    path_plot(table, path.path_coefficients, terms, "a path", [tmp_path / "path.svg", tmp_path / "path.png"])
+    path_plot(table, path.path.coefficients, terms, "a path", [tmp_path / "path.svg", tmp_path / "path.png"])
     svg = (tmp_path / "path.svg").read_text()
     drawn = set(re.findall(r"<text.*?>(.*?)</text>", svg))
     assert {"a path", "carrier", "C(month)", "distance", "training rows", "rows held out"} <= drawn

@@ -13,13 +13,13 @@ from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
+from tfglm.inference.fitted import Fitted
 from tfglm.results import coefficients
 from tfglm.results.hypotheses import hypotheses
 from tfglm.results.joint import joint_tests
 from tfglm.results.metrics import evaluate
 from tfglm.results.pairwise import pairwise
 from tfglm.results.predict import score
-from tfglm.solvers.fitted import Fitted
 
 MODELS = {
     "weights": {"weights": "w", "std_errors": "HC1"},

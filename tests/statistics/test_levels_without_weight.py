@@ -7,8 +7,8 @@ import statsmodels.formula.api as smf
 
 from pools import fit_files, ingest_frame, table_of
 from tfglm.engine.workload import Workload
+from tfglm.inference.fitted import EMPTY
 from tfglm.results import metrics, predict
-from tfglm.solvers.fitted import EMPTY
 
 RANDOM = np.random.default_rng(3)
 FRAME = pd.DataFrame({"x": RANDOM.normal(size=300).round(3), "g": RANDOM.choice(list("abcd"), 300)})

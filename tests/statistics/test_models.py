@@ -18,8 +18,8 @@ from tfglm.data.limits import MOST_CODES, IngestLimits
 from tfglm.design.build import build_design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.reference import Reference
 from tfglm.results import coefficients, joint, metrics, predict
-from tfglm.results.reference import Reference
 from tfglm.solvers.run import Limits
 
 

@@ -89,7 +89,7 @@ def test_the_fit_is_that_of_r(name, files):
         assert summary["power_std_error"] == pytest.approx(theirs["power_std_error"], rel=1e-3)
         dispersion = theirs["dispersion_of_likelihood"]
         assert summary["dispersion_of_likelihood"] == pytest.approx(dispersion, rel=1e-6)
-    assert fitted.dispersion == pytest.approx(theirs["dispersion"], rel=1e-6)
+    assert fitted.covariance.dispersion == pytest.approx(theirs["dispersion"], rel=1e-6)
 
 
 def fitted_as(name: str, files: list, **settings):

@@ -10,7 +10,7 @@ from oracles import model_matrix
 from pools import estimates_of, fit_frame
 from replicates import Replicates
 from tfglm.results import coefficients, joint
-from tfglm.results.reference import rare_events
+from tfglm.results.events import rare_events
 
 LABELS = ["on time", "cancelled", "late"]
 """The reference class first."""

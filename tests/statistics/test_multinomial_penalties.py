@@ -104,7 +104,7 @@ def test_means_of_a_term_without_a_penalty(frame, tmp_path):
 def test_a_path_is_that_of_glmnet(frame, tmp_path):
     path = {"penalties": GOLDEN["penalties"], "l1_ratio": 0.5, "select": "aic"}
     design, fitted = fit_frame(frame, FORMULA, "multinomial", tmp_path, path=path, **FACTORS)
-    for place, point in enumerate(fitted.path_coefficients):  # the largest penalty first, as in the file
+    for place, point in enumerate(fitted.path.coefficients):  # the largest penalty first, as in the file
         exact = theirs(0.5, place)
         for label in GOLDEN["classes"]:
             ours = point[design.slices[f"{label}: carrier"]]

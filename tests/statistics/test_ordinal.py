@@ -20,8 +20,8 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families.ordinal import CUMULATIVE
 from tfglm.results import classes, coefficients, hypotheses, joint, metrics, predict
+from tfglm.results.events import rare_events, share_outside
 from tfglm.results.pairwise import pairwise
-from tfglm.results.reference import rare_events, share_outside
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LABELS = ["early", "punctual", "late", "stuck"]
@@ -238,7 +238,7 @@ def test_any_number_of_workers_gives_the_same_bytes(frame, tmp_path):
     ]
     for other in fits[1:]:
         assert other.coefficients.tobytes() == fits[0].coefficients.tobytes()
-        assert other.schur_inverse.tobytes() == fits[0].schur_inverse.tobytes()
+        assert other.covariance.bread.schur_inverse.tobytes() == fits[0].covariance.bread.schur_inverse.tobytes()
 
 
 @pytest.mark.slow

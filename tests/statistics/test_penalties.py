@@ -66,7 +66,7 @@ def test_a_path_with_penalty_factors_is_that_of_glmnet(case, golden, files, fram
     origin = [place for place, (term, _) in enumerate(names) if term == "C(origin)"]
     for point, b, intercept, beta in zip(
         fitted.summary["path"],
-        fitted.path_coefficients,
+        fitted.path.coefficients,
         expected["intercept"],
         np.array(expected["beta"]).T,
         strict=True,
@@ -94,7 +94,7 @@ def test_numbers_are_standardised_with_the_weights_as_by_glmnet(family, golden, 
     scale = np.sqrt(np.average((numbers - center) ** 2, axis=0, weights=weight))
     intercept, beta = np.array(expected["intercept"]), np.array(expected["beta"])
     theirs = np.vstack([intercept + center @ beta, scale[:, None] * beta])
-    np.testing.assert_allclose(np.array(fitted.path_coefficients).T, theirs, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(np.array(fitted.path.coefficients).T, theirs, rtol=0, atol=2e-6)
 
 
 PENALISED = {
@@ -368,7 +368,7 @@ def test_levels_separated_without_a_fold_and_the_table_and_picture_of_a_path(fra
     table = pd.DataFrame(fitted.summary["path"])
     assert np.isfinite(table[["deviance_cross_validated", "deviance_fold_5"]].to_numpy()).all()
     terms = [term for term, _ in design.coefficients()]
-    path_plot(table.dropna(axis=1, how="all"), fitted.path_coefficients, terms, "m", [tmp_path / "path.svg"])
+    path_plot(table.dropna(axis=1, how="all"), fitted.path.coefficients, terms, "m", [tmp_path / "path.svg"])
     assert "folds held out" in (tmp_path / "path.svg").read_text()
 
 

@@ -17,8 +17,8 @@ from tfglm.design.design import Design
 from tfglm.engine.rows import SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import Fitted
 from tfglm.results import metrics, predict, unseen
-from tfglm.solvers.fitted import Fitted
 
 
 @pytest.fixture(scope="module")

@@ -20,12 +20,12 @@ from tfglm.config import DesignConfig
 from tfglm.data.dictionary import merge
 from tfglm.design import clusters
 from tfglm.errors import UserError
+from tfglm.inference import serial
+from tfglm.inference.reference import NOT_POSITIVE, Fewest
 from tfglm.results import accuracy, coefficients
 from tfglm.results.estimates import Estimates
 from tfglm.results.joint import joint_tests
 from tfglm.results.paper import errors_of
-from tfglm.results.reference import NOT_POSITIVE, Fewest
-from tfglm.solvers import serial
 from tfglm.solvers.report import standard_errors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -134,7 +134,7 @@ CROSSED = {"two_HC1": "cluster(day + plane)", "three": "cluster(day + plane + ca
 def test_covariances_by_clusters_of_several_columns_are_those_of_r(file, name, key):
     covariance, estimates = fitted_as(file, name, CROSSED[key])
     np.testing.assert_allclose(covariance, EXACT[name][key], rtol=1e-6, atol=1e-10)
-    errors = standard_errors(estimates.design, estimates.fitted)
+    errors = standard_errors(estimates.design, estimates.fitted.covariance)
     assert errors["clusters_by_column"] == {
         column: ROWS[column].nunique() for column in ("day", "plane", "carrier")[: 2 + (key == "three")]
     }
@@ -156,9 +156,9 @@ def test_the_smallest_share_tells_whether_a_covariance_by_clusters_of_several_co
         frame["y"] = np.random.default_rng(seed).normal(size=len(frame))
         estimates = fitted_frame(frame, tmp_path / str(seed), "y ~ x + g", "cluster(a + b)")
         covariance = coefficients.covariance_table(estimates).to_numpy()
-        classical = estimates.fitted.covariance(estimates.transform[np.flatnonzero(estimates.kept)], classical=True)
+        classical = estimates.fitted.covariance.classical(estimates.transform[np.flatnonzero(estimates.kept)])
         least = scipy.linalg.eigh(covariance, classical, eigvals_only=True)[0]
-        share = standard_errors(estimates.design, estimates.fitted)["smallest_share"]
+        share = standard_errors(estimates.design, estimates.fitted.covariance)["smallest_share"]
         assert share == pytest.approx(max(least, 0) if least > -1e-9 else least, rel=1e-6, abs=1e-9)
         warned = any("not positive semidefinite" in warning for warning in estimates.fitted.summary["warnings"])
         assert warned == (share < 0)
@@ -180,7 +180,7 @@ def test_covariances_of_driscoll_and_kraay_are_those_of_r(file, name, lags):
     covariance, estimates = fitted_as(file, name, f"driscoll_kraay(day, lags={lags})")
     seen = serial.share_seen(60, lags)
     np.testing.assert_allclose(covariance * seen, EXACT[name][f"driscoll_kraay_{lags}"], rtol=1e-6, atol=1e-10)
-    errors = standard_errors(estimates.design, estimates.fitted)
+    errors = standard_errors(estimates.design, estimates.fitted.covariance)
     assert (errors["dates"], errors["lags"]) == (60, lags)
 
 
@@ -243,9 +243,9 @@ def test_a_checkpoint_keeps_clusters_of_several_columns_and_lags(file, tmp_path)
         checkpoint.save(estimates.fitted, estimates.design, tmp_path / kind[:4])
         again = checkpoint.load(estimates.design, tmp_path / kind[:4])
         np.testing.assert_array_equal(
-            again.covariance(estimates.transform), estimates.fitted.covariance(estimates.transform)
+            again.covariance.of(estimates.transform), estimates.fitted.covariance.of(estimates.transform)
         )
-        assert again.lags == estimates.fitted.lags
+        assert again.covariance.lags == estimates.fitted.covariance.lags
 
 
 @pytest.mark.slow

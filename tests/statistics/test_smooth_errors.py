@@ -16,9 +16,9 @@ from oracles import MatricesOfRows
 from pools import CR1, estimates_of, fit_files, ingest_frame, predicted, table_of, to_predict
 from tfglm import checkpoint
 from tfglm.engine.workload import Workload
+from tfglm.inference.reference import Fewest
 from tfglm.results import accuracy, coefficients, predict, smooth_tests
 from tfglm.results.joint import joint_tests
-from tfglm.results.reference import Fewest
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 R = json.loads((GOLDEN / "smooth_errors.json").read_text())
@@ -59,7 +59,7 @@ def test_errors_are_those_of_mgcv(name, files, first_rows):
     formula, family, settings = FITS[name]
     design, fitted, _ = fit_files(files, formula, family, std_errors="robust", **settings)
     np.testing.assert_allclose(errors(design, fitted, first_rows), R[name]["robust"], rtol=1e-5)
-    without_bias = replace(fitted, penalty=np.zeros(0))
+    without_bias = replace(fitted, covariance=replace(fitted.covariance, penalty=None))
     np.testing.assert_allclose(errors(design, without_bias, first_rows), R[name]["frequentist"], rtol=1e-5)
     few = {"std_errors": "cluster(day)", "limits": CR1}
     design, fitted, _ = fit_files(files, formula, family, **settings, **few)
@@ -81,12 +81,12 @@ RESPONSES = {"gaussian": "delay", "poisson": "bumps", "binomial": "late", "gamma
 
 
 def free_of(fitted) -> np.ndarray:
-    return np.array([*fitted.dense, *fitted.eliminated])
+    return fitted.covariance.bread.free
 
 
 def covariance_of(fitted) -> np.ndarray:
     """The covariance of the free coefficients, on the scale of the fit."""
-    return fitted.covariance(scipy.sparse.eye_array(len(fitted.coefficients), format="csr")[free_of(fitted)])
+    return fitted.covariance.of(scipy.sparse.eye_array(len(fitted.coefficients), format="csr")[free_of(fitted)])
 
 
 def matrix_of(design, files, fitted) -> tuple[np.ndarray, np.ndarray]:
@@ -123,7 +123,7 @@ class Matrices:
         self.bread = np.linalg.inv(self.x.T @ (self.weight[:, None] * self.x) + np.diag(self.penalty))
         self.scores = self.x * (self.weight * self.residual)[:, None]
         self.edf = np.trace(self.bread @ self.x.T @ (self.weight[:, None] * self.x))
-        self.bias = fitted.dispersion * self.bread @ np.diag(self.penalty) @ self.bread
+        self.bias = fitted.covariance.dispersion * self.bread @ np.diag(self.penalty) @ self.bread
 
     def sandwich(self, scores: np.ndarray) -> np.ndarray:
         return self.bread @ scores.T @ scores @ self.bread
@@ -143,8 +143,8 @@ def test_robust_errors_are_those_of_matrices_of_rows(family, kind, files):
     scores = exact.scores * np.sqrt(np.broadcast_to(factor, rows))[:, None]
     assert_alike(covariance_of(fitted), exact.sandwich(scores) + exact.bias)
     estimated = estimates_of(design, fitted)
-    variances = fitted.variances(estimated.transform[estimated.kept])
-    np.testing.assert_allclose(variances.chosen, np.diag(fitted.covariance(estimated.transform[estimated.kept])))
+    variances = fitted.covariance.variances(estimated.transform[estimated.kept])
+    np.testing.assert_allclose(variances.chosen, np.diag(fitted.covariance.of(estimated.transform[estimated.kept])))
     assert fitted.summary["std_errors"] == {"kind": kind}
 
 
@@ -153,14 +153,14 @@ def test_errors_by_cluster_are_those_of_matrices_of_rows(family, files, tmp_path
     design, fitted, _ = fit_files(files, CASES[family], family, std_errors="cluster(day)")
     matrices, day = Matrices(family, design, files, fitted), ROWS["day"].to_numpy()
     exact = MatricesOfRows(
-        matrices.x, matrices.weight, matrices.residual, day, float(fitted.cluster_rho), matrices.penalty
+        matrices.x, matrices.weight, matrices.residual, day, float(fitted.covariance.rho), matrices.penalty
     )
     assert_alike(covariance_of(fitted), exact.covariance + matrices.bias)
-    assert not len(fitted.cluster_scores)  # no bootstrap is for penalties
+    assert fitted.covariance.raw_scores is None  # no bootstrap is for penalties
     # Half of the identity's columns with their degrees of freedom, and a test of the smooth term.
     transform = scipy.sparse.eye_array(design.size, format="csr")[free_of(fitted)[:4]]
-    on_free = fitted.on_free(transform)
-    df, share = fitted.clustered.satterthwaite(on_free)
+    on_free = fitted.covariance.bread.on_free(transform)
+    df, share = fitted.covariance.model.satterthwaite(on_free)
     np.testing.assert_allclose(df, [exact.satterthwaite(each) for each in on_free], rtol=1e-5)
     np.testing.assert_allclose(share, 1.0, rtol=1e-6)
     # The checkpoint keeps the penalty.
@@ -184,13 +184,13 @@ def test_random_effects_of_single_clusters_are_rows_of_these(files):
         weight = np.append(exact.weight, exact.penalty[own])
         residual = np.append(exact.residual, -fitted.coefficients[free[own]])
         cluster = np.append(plane, names)
-        bias = fitted.dispersion * exact.bread @ np.diag(penalty) @ exact.bread
+        bias = fitted.covariance.dispersion * exact.bread @ np.diag(penalty) @ exact.bread
         if limits:
             scores = np.stack([(weight * residual)[cluster == each] @ x[cluster == each] for each in range(25)])
             factor = 25 / 24 * (len(ROWS) - 1) / (len(ROWS) - exact.edf)
             assert_alike(covariance_of(fitted)[:12, :12], (factor * exact.sandwich(scores) + bias)[:12, :12])
         else:
-            assert fitted.cluster_rho < 1e-6  # the effects are what rows of a plane share
+            assert fitted.covariance.rho < 1e-6  # the effects are what rows of a plane share
             rows = MatricesOfRows(x, weight, residual, cluster, 0.0, penalty)
             assert_alike(covariance_of(fitted)[:12, :12], (rows.covariance + bias)[:12, :12])
         assert not fitted.summary["warnings"]
@@ -212,7 +212,7 @@ def test_errors_by_clusters_of_two_columns_are_those_of_matrices_of_rows(family,
         meat += sign * factor * exact.sandwich(scores)
     assert_alike(covariance_of(fitted), meat)
     told = fitted.summary["std_errors"]
-    of_classical = scipy.linalg.eigh(meat, fitted.dispersion * exact.bread, eigvals_only=True)[0]
+    of_classical = scipy.linalg.eigh(meat, fitted.covariance.dispersion * exact.bread, eigvals_only=True)[0]
     assert told["estimator"] == "CGM" and told["smallest_share"] == pytest.approx(of_classical, rel=1e-5)
 
 
@@ -248,7 +248,7 @@ def test_a_smooth_is_tested_by_its_first_directions(kind, files):
             assert row["F"] == pytest.approx(statistic / rank, rel=1e-4)
             continue
         oracle = MatricesOfRows(
-            exact.x, exact.weight, exact.residual, ROWS["day"].to_numpy(), fitted.cluster_rho, exact.penalty
+            exact.x, exact.weight, exact.residual, ROWS["day"].to_numpy(), fitted.covariance.rho, exact.penalty
         )
         eta = oracle.hotelling(rows)
         assert row["df_denominator"] == pytest.approx(eta - rank + 1, rel=1e-5)
@@ -261,7 +261,8 @@ def test_a_smooth_is_tested_by_its_first_directions(kind, files):
 @pytest.mark.parametrize("formula", [FITS["surface"][0], "gusts ~ carrier + s(hour, by=carrier, k=5)"])
 def test_with_the_covariance_of_the_posterior_it_is_the_test_of_wood(formula, files):
     design, fitted, _ = fit_files(files, formula, "gaussian")
-    estimates = estimates_of(design, replace(fitted, penalty=penalty_of(design, fitted)[free_of(fitted)]))
+    penalised = replace(fitted.covariance, penalty=penalty_of(design, fitted)[free_of(fitted)])
+    estimates = estimates_of(design, replace(fitted, covariance=penalised))
     for entry in fitted.summary["smooths"]:
         actual = smooth_tests.robust(estimates, entry, estimates.df_residual)
         np.testing.assert_allclose(sorted(actual.values), sorted(entry["statistics"]), rtol=1e-6)

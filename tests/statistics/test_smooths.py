@@ -24,9 +24,9 @@ from tfglm.errors import UserError
 from tfglm.families.family import LikelihoodSums
 from tfglm.families.gaussian import Gaussian
 from tfglm.families.negative_binomial import NegativeBinomial
+from tfglm.inference.fitted import Fitted
 from tfglm.report.words import NO_WORDS, plain
 from tfglm.results import effects, joint, unseen
-from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Blocks
 from tfglm.solvers.reml import Parameters, Penalties, WorkingModel, first_phi, rises_along
 
@@ -117,7 +117,7 @@ def fits(files):
 
 def as_given(fitted: Fitted) -> Fitted:
     """The fit with the errors that take smoothing parameters for known."""
-    return replace(fitted, of_lambda=np.zeros((0, 0)))
+    return replace(fitted, covariance=replace(fitted.covariance, smoothing_root=fitted.covariance.smoothing_root[:0]))
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -141,7 +141,7 @@ def test_the_fit_is_that_of_mgcv(name, fits, first_rows):
     )
     np.testing.assert_allclose([smooth["edf"] for smooth in smooths], edf, rtol=0, atol=1e-5)
     assert summary["df_residual"] == pytest.approx(theirs["df_residual"], abs=1e-5)
-    assert fitted.dispersion == pytest.approx(theirs["scale"], rel=1e-6)
+    assert fitted.covariance.dispersion == pytest.approx(theirs["scale"], rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tfglm.results import distributions
+from tfglm.inference import distributions
 
 VALUES = np.array([0.0, 5e-324, 1e-8, 0.3, 1.0, 1.96, 12.5, 37.6, 400.0, 1e5, 1e150, np.inf, np.nan])
 DF = np.array([0.0, 0.5, 1.0, 2.0, 3.7, 8.0, 29.5, 1000.0, 317_000.0, 1e12, np.nan])

@@ -167,9 +167,9 @@ def test_the_checkpoint_has_variables_named_after_the_terms(finished):
     assert shapes["coefficients/carrier"] == [16]
     assert shapes["coefficients/C(month)"] == [12]
     assert shapes["coefficients/dep_hour"] == [1]
-    assert shapes["covariance/diagonal"] == [102]  # the destinations but LEX and the one held at zero
-    assert shapes["covariance/schur_inverse"] == [36, 36]
-    assert shapes["covariance/loadings"] == [36, 102]
+    assert shapes["covariance/cr2/bread/diagonal"] == [102]  # the destinations but LEX and the one held at zero
+    assert shapes["covariance/cr2/bread/schur_inverse"] == [36, 36]
+    assert shapes["covariance/cr2/bread/loadings"] == [36, 102]
 
 
 def test_the_quarto_document_runs_on_the_results(finished, flights, monkeypatch):

@@ -27,9 +27,10 @@ MAY_IMPORT = {
     "roles": {"roles"},
     "distribute": {"distribute", "roles"},
     "engine": {"data", "design", "distribute", "engine", "families"},
-    "solvers": {"config", "data", "design", "distribute", "engine", "families", "solvers"},
+    "inference": {"design", "inference"},
+    "solvers": {"config", "data", "design", "distribute", "engine", "families", "inference", "solvers"},
     "resume": {"distribute"},
-    "checkpoint": {"design", "solvers"},
+    "checkpoint": {"design", "inference"},
     "fitting": {
         "config",
         "checkpoint",
@@ -44,7 +45,7 @@ MAY_IMPORT = {
         "solvers",
     },
     "raw_columns": {"config", "data"},
-    "export": {"data", "design", "engine", "raw_columns", "results", "solvers"},
+    "export": {"data", "design", "engine", "inference", "raw_columns", "results"},
     "networks": {
         "checkpoint",
         "config",
@@ -55,6 +56,7 @@ MAY_IMPORT = {
         "export",
         "families",
         "fitting",
+        "inference",
         "networks",
         "provenance",
         "results",
@@ -62,7 +64,18 @@ MAY_IMPORT = {
         "solvers",
     },
     "provenance": {"data"},
-    "results": {"checkpoint", "config", "data", "design", "engine", "families", "provenance", "results", "solvers"},
+    "results": {
+        "checkpoint",
+        "config",
+        "data",
+        "design",
+        "engine",
+        "families",
+        "inference",
+        "provenance",
+        "results",
+        "solvers",
+    },
     "report": {"config", "data", "design", "families", "report", "results"},
     "model": {"config", "data", "design", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "survey"},
@@ -71,7 +84,7 @@ MAY_IMPORT = {
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
 
-STORY = ["config", "data", "design", "engine", "solvers", "results", "report"]
+STORY = ["config", "data", "design", "engine", "inference", "solvers", "results", "report"]
 """The rooms from a config to a page: each may know those before it."""
 
 COMMON = {"addresses", "command", "digests", "errors", "loops", "tensorflow_setup"}

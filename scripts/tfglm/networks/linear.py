@@ -12,8 +12,8 @@ from tfglm.design.origin import intercept_from_zero
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import Fitted
 from tfglm.solvers.covariance import estimates
-from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.objective import Counted, Solution
 from tfglm.solvers.plain import PlainObjective
 from tfglm.solvers.prepare import count

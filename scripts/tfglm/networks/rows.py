@@ -9,8 +9,8 @@ from tfglm.design.design import Design
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.passes import Passes
 from tfglm.engine.workload import Workload
+from tfglm.inference.fitted import Fitted
 from tfglm.results import predict
-from tfglm.solvers.fitted import Fitted
 
 OFFSET, RESPONSE, WEIGHT = -3, -2, -1
 """Columns of `NetworkRows.numbers`: what is added to the output, the response, and the weight of a row in the loss. The response

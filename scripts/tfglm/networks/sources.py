@@ -9,9 +9,9 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import Fitted
 from tfglm.networks.rows import Units
 from tfglm.results import saved_fit, unseen
-from tfglm.solvers.fitted import Fitted
 
 
 class Regression(NamedTuple):

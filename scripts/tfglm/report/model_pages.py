@@ -132,7 +132,9 @@ def draw_path(results: ModelResults, plots: Sequence[Path]) -> None:
     saved = SavedFit(argparse.Namespace(**files))
     table = pd.DataFrame(fit["path"]).dropna(axis=1, how="all")
     terms = [term for term, _ in saved.design.coefficients()]
-    path_plot(table, saved.fitted.path_coefficients, terms, f"{fit['model']}: {fit['formula']}", plots)
+    path = saved.fitted.path
+    assert path
+    path_plot(table, path.coefficients, terms, f"{fit['model']}: {fit['formula']}", plots)
 
 
 PICTURES: dict[str, Callable[[ModelResults, Sequence[Path]], None]] = {

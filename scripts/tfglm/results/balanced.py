@@ -16,7 +16,7 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, form_of, standardised
 from tfglm.design.terms import Part
 from tfglm.families.family import Family
-from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
+from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
 
 
 class ReferenceGrid:

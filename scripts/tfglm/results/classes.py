@@ -12,10 +12,9 @@ from tfglm.engine.class_averages import parts_of_equations, probabilities
 from tfglm.engine.workload import Workload
 from tfglm.families import Family
 from tfglm.families.multinomial import Multinomial
+from tfglm.inference.fitted import Fitted
 from tfglm.results.measures import whole
 from tfglm.results.predict import Scored, design_rows, score, tables
-from tfglm.results.reference import reference_of
-from tfglm.solvers.fitted import Fitted
 
 FAMILY = Multinomial()
 
@@ -57,7 +56,7 @@ def errors_of_probabilities(design: Design, fitted: Fitted, scored: Scored) -> d
     a row has no prediction, and in a fit without standard errors."""
     known, labels = scored.rows["flag"] >= 0, design.likelihood.class_labels
     errors = np.full((len(labels), len(known)), np.nan)
-    if np.isfinite(fitted.dispersion) and not design.penalty.given and known.any():
+    if fitted.covariance.is_known and not design.penalty.given and known.any():
         groups, multipliers = scored.rows["groups"][known], scored.rows["multipliers"][known]
         _, slope = probabilities(design.distribution, scored.rows["eta"][known])
         equations, factors = parts_of_equations(design), np.empty(multipliers.shape)
@@ -66,8 +65,8 @@ def errors_of_probabilities(design: Design, fitted: Fitted, scored: Scored) -> d
                 factors[:, parts] = slope(number, equation)[:, None]
             moved = {"groups": groups, "multipliers": multipliers * factors}
             rows = design_rows(design, moved, np.ones(len(groups), bool))
-            unseen = reference_of(design, fitted, rows, np.inf, exactly=False).unseen
-            error[known] = np.where(unseen, np.nan, np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0)))
+            unseen = fitted.covariance.reference(rows, exactly=False).unseen
+            error[known] = np.where(unseen, np.nan, np.sqrt(np.maximum(fitted.covariance.variances(rows).chosen, 0.0)))
     return {f"std_error[{name}]": pa.array(error, from_pandas=True) for name, error in zip(labels, errors, strict=True)}
 
 

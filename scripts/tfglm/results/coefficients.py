@@ -10,8 +10,8 @@ from tfglm.design.codings import table_names
 from tfglm.design.references import check_contrasts, coefficient_name
 from tfglm.design.terms import THRESHOLD, Term
 from tfglm.errors import UserError
+from tfglm.inference.reference import Reference
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
-from tfglm.results.reference import Reference
 
 NOT_CONVERGED = "not converged"
 
@@ -40,7 +40,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
     """
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalty.given
-    variances = fitted.variances(estimated.transform)
+    variances = fitted.covariance.variances(estimated.transform)
     errors, classical = (
         np.where(estimated.kept, np.sqrt(np.maximum(variance, 0.0)), np.nan) for variance in variances[:2]
     )
@@ -63,7 +63,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         "std_error": np.full(design.size, np.nan) if penalised else errors,
     }
     if penalised:
-        if np.isfinite(fitted.dispersion):  # not of a lasso
+        if fitted.covariance.is_known:  # not of a lasso
             columns["posterior_sd"] = classical
     else:
         if design.inference.std_errors != "classical":
@@ -143,10 +143,10 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
     values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0)
     weights = scipy.sparse.csr_array(combination)
     rows = (weights @ estimated.transform).tocsr()
-    errors = np.sqrt(estimated.fitted.variances(rows).chosen) if len(wanted) else np.zeros(0)
+    errors = np.sqrt(estimated.fitted.covariance.variances(rows).chosen) if len(wanted) else np.zeros(0)
     shown = {"contrast": list(wanted), "estimate": values}
     if estimated.design.penalty.given:
-        return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(estimated.fitted.dispersion) else {}))
+        return pd.DataFrame(shown | ({"posterior_sd": errors} if estimated.fitted.covariance.is_known else {}))
     reference = estimated.distribution(rows, weights)
     errors = np.where(reference.unseen, np.nan, errors)
     shown |= {"std_error": errors, **tests(estimated.statistic, reference, values, errors, confidence)}
@@ -177,4 +177,4 @@ def covariance_table(estimated: Estimates) -> pd.DataFrame:
     names = [coefficient_name(*names) for names in table_names(estimated.design)]
     places = np.flatnonzero(estimated.kept)
     kept = [names[place] for place in places]
-    return pd.DataFrame(estimated.fitted.covariance(estimated.transform[places]), index=kept, columns=kept)
+    return pd.DataFrame(estimated.fitted.covariance.of(estimated.transform[places]), index=kept, columns=kept)

@@ -10,8 +10,8 @@ from scipy import stats
 
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
+from tfglm.inference.fitted import Fitted
 from tfglm.results.residuals import residuals
-from tfglm.solvers.fitted import Fitted
 
 MOST_ROWS, MOST_WITH_LEVERAGE = 2**17, 20_000
 """About the most rows that are read, and the most of a model whose leverages are computed."""
@@ -51,7 +51,7 @@ def diagnosed(
     leverage = (
         design.rows["train"] <= MOST_WITH_LEVERAGE
         and not (design.absorbed or design.penalty.given)
-        and np.isfinite(fitted.dispersion)
+        and fitted.covariance.is_known
     )
     columns = list(dict.fromkeys([*numbers, *identity]))
     tables: list[pa.Table] = []
@@ -62,7 +62,7 @@ def diagnosed(
                 break
     rows = pa.concat_tables(tables).to_pandas()
     rows = rows[rows["fitted"].notna() & (rows["weight"] > 0)].reset_index(drop=True)
-    dispersion = fitted.dispersion if not design.distribution.dispersion_known else 1.0
+    dispersion = fitted.covariance.dispersion if not design.distribution.dispersion_known else 1.0
     values, kind = quantile_residuals(design, rows, dispersion)
     if leverage and "leverage" in rows:
         size = rows["leverage"].sum()

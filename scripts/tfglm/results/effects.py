@@ -16,9 +16,8 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
 from tfglm.design.parametrisation import RAW, form_of, standardised
 from tfglm.design.terms import Part, Term
+from tfglm.inference.fitted import EMPTY, SEPARATED
 from tfglm.results.estimates import Estimates
-from tfglm.results.reference import reference_of
-from tfglm.solvers.fitted import EMPTY, SEPARATED
 
 POINTS = 101
 
@@ -86,10 +85,10 @@ def compared(estimated: Estimates, rows: np.ndarray, error_name: str, confidence
     known = fitted.estimable(rows) & (rows[:, unknown] == 0).all(axis=1)
     effect = np.where(known, rows @ np.where(unknown, 0.0, fitted.coefficients), np.nan)
     error = lower = upper = np.full(len(rows), np.nan)
-    if np.isfinite(fitted.dispersion):
+    if fitted.covariance.is_known:
         sparse = scipy.sparse.csr_array(np.where(known[:, None], rows, 0.0))
-        distribution = reference_of(estimated.design, fitted, sparse, estimated.df_residual)
-        error = np.sqrt(np.maximum(fitted.variances(sparse).chosen, 0.0))
+        distribution = fitted.covariance.reference(sparse)
+        error = np.sqrt(np.maximum(fitted.covariance.variances(sparse).chosen, 0.0))
         error = np.where(known & ~np.asarray(distribution.unseen), error, np.nan)
         lower, upper = distribution.interval(effect, error, confidence)
         # At the value that others are compared with nothing is estimated.

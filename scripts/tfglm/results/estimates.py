@@ -16,18 +16,10 @@ from tfglm.design.codings import recoding, table_names
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError
+from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.inference.reference import FEWEST, Fewest, JointReference, Reference, statistic
 from tfglm.results.aliases import aliased_with
-from tfglm.results.reference import (
-    FEWEST,
-    Fewest,
-    JointReference,
-    Reference,
-    joint_reference,
-    rare_events,
-    reference_of,
-    statistic,
-)
-from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.results.events import rare_events
 
 NOT_IDENTIFIED = "not identified"
 """Status of a coefficient that rows which terms separate together leave open."""
@@ -80,7 +72,7 @@ class Estimates:
             Where these are not 0, [combinations, p], a coefficient has a part in a combination. By cluster there is no test
             of a combination with a coefficient that has too few events.
         """
-        reference = reference_of(self.design, self.fitted, rows, self.df_residual, fewest=self.fewest)
+        reference = self.fitted.covariance.reference(rows, self.fewest)
         if not reference.by_cluster:
             return reference
         return replace(reference, rare=abs(weights) @ (rare_events(self.design, self.fitted) & ~self.reference) > 0)
@@ -89,7 +81,7 @@ class Estimates:
         """Return that of the Wald statistic by cluster of such combinations, which for one of them is its t squared."""
         if rows.shape[0] == 1:
             return JointReference.from_single(self.distribution(rows, weights))
-        return joint_reference(self.fitted, rows, self.fewest)
+        return self.fitted.covariance.joint(rows, self.fewest)
 
 
 def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_residual: float) -> Estimates:
@@ -150,15 +142,15 @@ def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
     It is 0 for a finite combination, infinite if all directions that separate rows lead to the same infinity, and NaN if
     they lead to several, or if this is unknown.
 
-    The separating directions have coordinates a, along all but the first of `fitted.separating`, with M a >= 0 and M =
-    `fitted.separated_rows`. The largest and the smallest c'a among them are linear programs.
+    The separating directions have coordinates a, along all but the first of the `directions`, with M a >= 0 and M = the
+    `movements` (`SeparatedRows`). The largest and the smallest c'a among them are linear programs.
     """
     result = np.zeros(transform.shape[0])
-    if not len(fitted.separating):
+    if not fitted.separation:
         return result
     from scipy.optimize import linprog  # slow to import
 
-    along, rows = transform @ fitted.separating[1:].T, fitted.separated_rows
+    along, rows = transform @ fitted.separation.directions[1:].T, fitted.separation.movements
     size = abs(transform).max(axis=1).toarray().ravel()
     for place in np.flatnonzero((np.abs(along) > NEGLIGIBLE * size[:, None]).any(axis=1)):
         wanted = along[place] / np.abs(along[place]).max()
@@ -174,7 +166,7 @@ def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
 def separated_by_default(design: Design, fitted: Fitted) -> list[dict]:
     """What fit.json says of coefficients that have no finite estimate since terms separate rows together, in the table whose
     reference levels are the first that can be."""
-    if not len(fitted.separating):
+    if not fitted.separation:
         return []
     plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
     table, names = estimated(plain, fitted, {}, np.nan), table_names(design.reported)

@@ -73,7 +73,7 @@ def test(
     values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0) - equals
     weights = scipy.sparse.csr_array(combination)
     transformed = (weights @ estimated.transform).tocsr()
-    if not np.isfinite(estimated.fitted.dispersion):
+    if not estimated.fitted.covariance.is_known:
         return len(chosen), np.nan, np.nan, np.nan, np.nan, "; ".join([*notes, "no coefficient with a standard error"])
     value, df, problem = wald_of(estimated.fitted, values, transformed, equals)
     tested = compared(estimated, values, transformed, weights, value, df)

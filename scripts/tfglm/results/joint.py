@@ -12,18 +12,12 @@ import scipy.special
 from tfglm.design.design import Design
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import counted
-from tfglm.results import distributions
+from tfglm.inference import distributions
+from tfglm.inference.classical import Classical
+from tfglm.inference.fitted import Fitted
+from tfglm.inference.reference import NOT_POSITIVE, JointReference
 from tfglm.results.estimates import Estimates
-from tfglm.results.reference import (
-    DETERMINED_ALONE,
-    NOT_POSITIVE,
-    JointReference,
-    determined_alone,
-    information_source,
-    joint_degrees,
-)
 from tfglm.results.smooth_tests import smooth_test
-from tfglm.solvers.fitted import Fitted
 
 WIDEST_JOINT_TEST = 4_000
 """Coefficients of a term whose covariance matrix is made for a joint test; of a wider one only the eliminated part of a fit with
@@ -160,12 +154,11 @@ def joint_test(
     if separated:
         notes.append(f"without {counted(separated, 'separated level')}")
     places = where[estimated.kept[where]]
-    if design.by_cluster and len(places) and len(estimated.fitted.scores):
-        alone = determined_alone(estimated.fitted, estimated.transform[places])
-        if alone.any() and not alone.all():
-            places = places[~alone]
-            why = DETERMINED_ALONE if not len(estimated.fitted.score_signs) else f"because {NOT_POSITIVE}"
-            notes.append(f"without {int(alone.sum()):,} of its coefficients, each {why}")
+    covariance = estimated.fitted.covariance
+    unseen = covariance.unseen(estimated.transform[places]) if len(places) else np.zeros(0, bool)
+    if unseen.any() and not unseen.all():
+        places = places[~unseen]
+        notes.append(f"without {int(unseen.sum()):,} of its coefficients, each {covariance.why_unseen}")
     value, df, problem = wald(estimated, places, is_marginal)
     weights = scipy.sparse.eye_array(design.size, format="csr")[places]
     tested = compared(estimated, estimated.values[places], estimated.transform[places], weights, value, df)
@@ -194,14 +187,17 @@ def compared(
     wald_statistic, rank
         The statistic, NaN if there is none, and the rank of the covariance matrix.
     """
-    design, fitted = estimated.design, estimated.fitted
-    reference = JointReference(1.0, joint_degrees(design, fitted, rows, estimated.df_residual))
-    if design.by_cluster and np.isfinite(wald_statistic):
-        if rank < len(values):
-            problem = f"the covariance matrix of {len(values)} coefficients by cluster has rank {rank}"
-            reference = JointReference(problem=problem)
-        else:
-            reference = estimated.joint_distribution(rows, weights)
+    covariance = estimated.fitted.covariance
+    if not estimated.design.by_cluster:
+        reference = covariance.joint(rows)
+    elif not np.isfinite(wald_statistic):
+        reference = JointReference(1.0, covariance.df_residual)
+    elif rank < len(values):
+        reference = JointReference(
+            problem=f"the covariance matrix of {len(values)} coefficients by cluster has rank {rank}"
+        )
+    else:
+        reference = estimated.joint_distribution(rows, weights)
     return {
         "chi_squared": np.nan if reference.problem else wald_statistic,
         "F": reference.scale,
@@ -223,14 +219,15 @@ def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
 
 def wald(estimated: Estimates, places: np.ndarray, is_marginal: bool) -> tuple[float, int, str]:
     """The Wald statistic of the coefficients at `places`, its degrees of freedom, and what there is to say of it."""
-    fitted = estimated.fitted
-    if not len(places) or not np.isfinite(fitted.dispersion):
+    covariance = estimated.fitted.covariance
+    if not len(places) or not covariance.is_known:
         return np.nan, 0, "no coefficient with a standard error"
-    if len(places) > WIDEST_JOINT_TEST and not (len(fitted.scores) and len(places) >= fitted.cluster_count - 1):
-        if fitted.is_robust or is_marginal or not np.isin(places, fitted.eliminated).mean() > 0.5:
+    if len(places) > WIDEST_JOINT_TEST and not covariance.too_few_for(len(places)):
+        eliminated = np.isin(places, covariance.bread.eliminated).mean()
+        if not isinstance(covariance, Classical) or is_marginal or not eliminated > 0.5:
             return np.nan, len(places), f"more than {WIDEST_JOINT_TEST:,} coefficients"
-        return eliminated_wald(fitted), len(places), ""
-    return wald_of(fitted, estimated.values[places], estimated.transform[places])
+        return covariance.eliminated_wald(estimated.fitted.coefficients), len(places), ""
+    return wald_of(estimated.fitted, estimated.values[places], estimated.transform[places])
 
 
 def wald_of(
@@ -238,25 +235,21 @@ def wald_of(
 ) -> tuple[float, int, str]:
     """The same of combinations of the coefficients of the fit, `rows` of a transformation with these `values`, less what they are
     to be, `equals`."""
-    q = len(values)
-    if len(fitted.scores) and q >= fitted.cluster_count - 1:
-        return (
-            np.nan,
-            q,
-            f"{fitted.cluster_count} {information_source(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}",
-        )
-    covariance = fitted.covariance(rows)
-    if len(fitted.score_signs) and not np.all(np.diag(covariance) > 0):
+    q, covariance = len(values), fitted.covariance
+    if problem := covariance.too_few_for(q):
+        return np.nan, q, problem
+    matrix = covariance.of(rows)
+    if covariance.may_be_indefinite and not np.all(np.diag(matrix) > 0):
         return np.nan, q, NOT_POSITIVE
-    scale = np.sqrt(np.diag(covariance))
-    eigenvalues, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
+    scale = np.sqrt(np.diag(matrix))
+    eigenvalues, vectors = np.linalg.eigh(matrix / scale / scale[:, None])
     good = eigenvalues > 1e-12 * eigenvalues.max()
     if not good.all():
         # Rows that are nearly alike, as those of powers of a year, may be independent all the same.
         apart = orthonormal(fitted, rows, np.broadcast_to(equals, q))
         if apart is not None:
             return wald_of(fitted, *apart)
-    if eigenvalues.min() < -1e-12 * eigenvalues.max() and len(fitted.score_signs):
+    if eigenvalues.min() < -1e-12 * eigenvalues.max() and covariance.may_be_indefinite:
         return np.nan, q, "its covariance matrix by clusters of several columns is not positive semidefinite"
     projected = (values / scale) @ vectors[:, good]
     return float(np.sum(projected**2 / eigenvalues[good])), int(good.sum()), ""
@@ -267,8 +260,7 @@ def orthonormal(
 ) -> tuple[np.ndarray, scipy.sparse.csr_array, np.ndarray] | None:
     """Orthonormal combinations of the coefficients of the fit that say the same as that `rows` are `equals`, as `wald_of` takes
     them; None if they are orthonormal already, or depend on each other."""
-    places = np.concatenate([fitted.dense, fitted.eliminated])
-    on_free = fitted.on_free(rows)
+    places, on_free = fitted.covariance.bread.free, fitted.covariance.bread.on_free(rows)
     size = np.linalg.norm(on_free, axis=1)
     if not np.all(size > 0) or np.abs(on_free @ on_free.T - np.eye(len(size))).max() < ORTHONORMAL:
         return None
@@ -281,18 +273,3 @@ def orthonormal(
         (spread.data, places[spread.indices], spread.indptr), shape=(len(size), rows.shape[1])
     )
     return wide @ fitted.coefficients - moved, wide, moved
-
-
-def eliminated_wald(fitted: Fitted) -> float:
-    """Return the Wald statistic for no effect of the eliminated part.
-
-    It uses the information that is left after the dense part is eliminated: b'Db - (Bb)' A^-1 (Bb). So the covariance of
-    the part is never computed.
-    """
-    b = fitted.coefficients[fitted.eliminated]
-    mixed = fitted.loadings * fitted.diagonal
-    dense = np.linalg.inv(fitted.schur_inverse) + fitted.loadings @ mixed.T
-    coupled = mixed @ b
-    return float(
-        (fitted.diagonal @ b**2 - coupled @ np.linalg.solve(dense, coupled)) / (fitted.dispersion * fitted.correction)
-    )

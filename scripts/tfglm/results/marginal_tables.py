@@ -15,13 +15,15 @@ from tfglm import digests
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.engine.averaged import AveragesByLevel, AverageSlope
+from tfglm.inference.classical import Unconditional
+from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
+from tfglm.inference.reference import FEWEST, Fewest
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
 from tfglm.results.estimates import NOT_IDENTIFIED, choose_references
+from tfglm.results.events import few_events, share_outside
 from tfglm.results.geometric import RETRANSFORMED, logarithm_of, with_geometric_means
-from tfglm.results.reference import FEWEST, Fewest, few_events, reference_of, share_outside
-from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 EFFECTS = (
     *("term", "level", "reference", "estimate", "std_error", "df", "statistic", "p_value", "ci_lower", "ci_upper"),
@@ -278,26 +280,28 @@ class Inference:
     def __call__(self, averages: Estimated) -> Columns:
         """Return columns of a table."""
         estimate, derivative, status, rare = averages
-        lost = NOT_IDENTIFIED if len(self.fitted.separating) else "aliased"
+        lost = NOT_IDENTIFIED if self.fitted.separation else "aliased"
         status = np.where((status == "") & ~self.fitted.estimable(derivative), lost, status)
         estimate = np.where((status == "") | (status == "separated"), estimate, np.nan)
-        if self.design.penalty.given or not np.isfinite(self.fitted.dispersion):
+        covariance = self.fitted.covariance
+        if self.design.penalty.given or not covariance.is_known:
             only = PENALISED if self.design.penalty.given else NO_ERRORS
             return {"estimate": estimate, "status": np.where(status == "", only, status)}
         has_error = status == ""
         by_place = np.where(has_error[:, None], derivative, 0.0)
         # In the place of random effects a derivative is by the logarithm of their standard deviation (results.population).
         first = [part.where.start for part in self.design.random_parts]
-        of_spreads, by_place[:, first] = by_place[:, first], 0.0
+        by_spread, by_place[:, first] = by_place[:, first], 0.0
         rows = scipy.sparse.csr_array(by_place)
-        reference = reference_of(self.design, self.fitted, rows, self.df_residual, fewest=self.fewest)
+        reference = covariance.reference(rows, self.fewest)
         if reference.by_cluster:
             reference = replace(reference, rare=rare)
             status = np.where(has_error, reference.notes(), status)
         has_error &= ~np.asarray(reference.unseen)
-        variance = self.fitted.variances(rows).chosen
-        if of_spreads.any():
-            variance = self.fitted.variances_with_spreads(rows, of_spreads)
+        variance = covariance.variances(rows).chosen
+        if by_spread.any():
+            assert isinstance(covariance, Unconditional)  # as the config says
+            variance = covariance.with_spreads(rows, by_spread)
         error = np.where(has_error, np.sqrt(np.maximum(variance, 0.0)), np.nan)
         tested = tests("statistic", reference, estimate, error, self.confidence)
         df = np.where(has_error, reference.df, np.nan)

@@ -43,6 +43,7 @@ from tfglm.engine.class_averages import (
 )
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import Fitted
 from tfglm.results.marginal_tables import (
     Averaged,
     InScenario,
@@ -52,7 +53,6 @@ from tfglm.results.marginal_tables import (
 )
 from tfglm.results.population import Population
 from tfglm.results.predict import without_separated
-from tfglm.solvers.fitted import Fitted
 
 
 @dataclass(frozen=True)

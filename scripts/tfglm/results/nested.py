@@ -12,7 +12,7 @@ import pandas as pd
 
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
-from tfglm.results import distributions
+from tfglm.inference import distributions
 from tfglm.results.compare import ComparedModel
 from tfglm.results.joint import log_chi2_sf
 

@@ -16,12 +16,12 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.design.references import check_pairwise, numbers_beside
 from tfglm.families import FAMILIES
+from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.results import studentized_range
 from tfglm.results.balanced import number_in_grid
 from tfglm.results.coefficients import tests
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
 from tfglm.results.hypotheses import holm
-from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 
 def pairwise(
@@ -87,7 +87,7 @@ def differences_in_factor(
     coefficients = np.where(np.isfinite(fitted.coefficients), fitted.coefficients, 0.0)
     estimates = np.where(known, differences @ coefficients, np.nan)
     sparse = scipy.sparse.csr_array(differences)
-    errors = np.where(known, np.sqrt(fitted.variances(sparse).chosen), np.nan)
+    errors = np.where(known, np.sqrt(fitted.covariance.variances(sparse).chosen), np.nan)
     reference = estimated.distribution(sparse, sparse)
     errors = np.where(reference.unseen, np.nan, errors)
     columns = tests(estimated.statistic, reference, estimates, errors, confidence)

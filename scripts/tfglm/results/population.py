@@ -14,7 +14,7 @@ import numpy as np
 from tfglm.design.design import Design
 from tfglm.design.terms import Part
 from tfglm.errors import UserError
-from tfglm.solvers.fitted import Fitted
+from tfglm.inference.fitted import Fitted
 
 NODES = {0: 1, 1: 31, 2: 15, 3: 9}
 """Nodes in each dimension, by the number of these: one for random intercepts, and one for each number with random slopes."""

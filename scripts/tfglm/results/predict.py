@@ -15,9 +15,8 @@ from tfglm.design.levels import levels_by_code
 from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import EMPTY, FREE, SEPARATED, Fitted
 from tfglm.results.geometric import logarithm_of, with_geometric_means
-from tfglm.results.reference import reference_of
-from tfglm.solvers.fitted import EMPTY, FREE, SEPARATED, Fitted
 
 WITHOUT_PREDICTION = {
     MISSING_VALUE: "missing value",
@@ -83,9 +82,9 @@ def without_estimate(design: Design, fitted: Fitted) -> np.ndarray:
 def left_out(fitted: Fitted) -> np.ndarray:
     """Return directions that mark unpredictable rows: if terms separate rows together, the fit determines nothing about
     rows that move by more than 1 along one of them, [directions, p]."""
-    if not len(fitted.separating):
+    if not fitted.separation:
         return np.zeros((0, len(fitted.coefficients)))
-    first, *others = fitted.separating
+    first, *others = fitted.separation.directions
     return np.vstack([2 * first, *(other / (MOVED_ABOVE * np.abs(other).max()) for other in others)])
 
 
@@ -239,10 +238,12 @@ def estimated(
     known = scored.rows["flag"] >= 0
     eta = np.where(known, scored.rows["eta"], np.nan)
     error, quantile = np.full((2, len(eta)), np.nan)
-    if np.isfinite(fitted.dispersion) and not design.absorbed:
+    if fitted.covariance.is_known and not design.absorbed:
         rows = design_rows(design, scored.rows, known)
-        error[known] = np.sqrt(np.maximum(fitted.variances(rows).chosen + scored.rows["variance"][known], 0.0))
-        reference = reference_of(design, fitted, rows, df_residual, exactly=False)
+        error[known] = np.sqrt(
+            np.maximum(fitted.covariance.variances(rows).chosen + scored.rows["variance"][known], 0.0)
+        )
+        reference = fitted.covariance.reference(rows, exactly=False)
         error[known] = np.where(reference.unseen, np.nan, error[known])
         quantile[known] = reference.quantile(confidence)
     family = design.distribution

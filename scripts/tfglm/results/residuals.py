@@ -9,8 +9,8 @@ from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
 from tfglm.engine.leverage import ALONE
 from tfglm.engine.workload import Workload
+from tfglm.inference.fitted import Fitted
 from tfglm.results.predict import Scored, decoded, design_rows, nothing, remarks, score
-from tfglm.solvers.fitted import Fitted
 
 
 def residuals(
@@ -105,10 +105,10 @@ def influence(
     """
     known = scored.rows["flag"] >= 0
     leverage = np.full(len(known), np.nan)
-    leverage[known] = working[known] * fitted.unscaled_variances(design_rows(design, scored.rows, known))
-    dispersion = np.nan if design.penalty.given else fitted.dispersion
+    leverage[known] = working[known] * fitted.covariance.bread.squares(design_rows(design, scored.rows, known))
+    dispersion = np.nan if design.penalty.given else fitted.covariance.dispersion
     if design.inference.std_errors == "quasi":
-        dispersion *= fitted.correction
+        dispersion *= fitted.covariance.correction
     with np.errstate(invalid="ignore", divide="ignore"):
         standardised = pearson / np.sqrt(dispersion * (1 - leverage))
     return {

@@ -10,9 +10,9 @@ from typing import Any
 from tfglm import checkpoint, digests
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
+from tfglm.inference.fitted import Fitted
 from tfglm.results.estimates import Estimates, estimated
 from tfglm.results.marginal_tables import Averaged, Margins, marginal_tables
-from tfglm.solvers.fitted import Fitted
 
 
 class SavedFit:

@@ -9,7 +9,10 @@ import pandas as pd
 from tfglm.config.responses import Logarithm
 from tfglm.design.design import Design
 from tfglm.errors import UserError
+from tfglm.inference.fitted import Fitted
+from tfglm.inference.reference import FEWEST, Fewest
 from tfglm.results.estimates import choose_references
+from tfglm.results.events import few_events
 from tfglm.results.geometric import RATIOS, RETRANSFORMED, logarithm_of, powers
 from tfglm.results.marginal_tables import (
     EMPTY_COMBINATION,
@@ -21,8 +24,6 @@ from tfglm.results.marginal_tables import (
     Levels,
     events_by_level,
 )
-from tfglm.results.reference import FEWEST, Fewest, few_events
-from tfglm.solvers.fitted import Fitted
 
 NAMES = ("at", "against", "term", "level", "reference")
 MEASURES = ("estimate", "std_error", "df", "statistic", "p_value", "ci_lower", "ci_upper", "status")

@@ -4,7 +4,7 @@ With errors of the posterior, fit.json has the statistics (solvers.smooth_report
 made here. Let R'R be the information about the coefficients b of a term, and r the rank of Wood's test. In the order of the
 variances of R b by the posterior, the first directions U, as many as r rounded up, take the place of its truncated pseudoinverse:
 with the robust covariance matrix V, the statistic is Wood's of U'R b with U'R V R'U and rank r. So the rows choose no direction
-by their noise, and by cluster it is Hotelling's of fixed contrasts (results.reference).
+by their noise, and by cluster it is Hotelling's of fixed contrasts (inference.reference).
 """
 
 import math
@@ -16,10 +16,10 @@ import scipy.sparse
 import scipy.special
 
 from tfglm.config.std_errors import OF_POSTERIOR
-from tfglm.results import distributions
+from tfglm.inference import distributions
+from tfglm.inference.fitted import FREE
+from tfglm.inference.reference import has_dispersion
 from tfglm.results.estimates import Estimates
-from tfglm.results.reference import has_dispersion
-from tfglm.solvers.fitted import FREE
 from tfglm.solvers.fractional_rank import statistics
 
 ROUNDING = 1e-6
@@ -104,7 +104,7 @@ def statistic_of(estimated: Estimates, smooth: Mapping) -> Statistic:
     weights = np.array(smooth["weights"]) if "weights" in smooth else None
     values = smooth.get("statistics", [smooth["statistic"]] if "statistic" in smooth else [])
     rank = smooth.get("rank", np.nan if weights is None else float(len(weights)))
-    if not np.isfinite(estimated.fitted.dispersion):
+    if not estimated.fitted.covariance.is_known:
         return Statistic(rank=rank)
     if design.inference.std_errors in OF_POSTERIOR:
         problem = "too many levels for a test" if "std_dev" in smooth and not values else ""
@@ -117,11 +117,11 @@ def robust(estimated: Estimates, smooth: Mapping, df: float) -> Statistic:
     design, fitted = estimated.design, estimated.fitted
     (places,) = (each.places for each in design.smooths if (each.term, each.level) == (smooth["term"], smooth["level"]))
     places = places[fitted.status[places] == FREE]
-    information = fitted.information(places)
+    information = fitted.covariance.information(places)
     means = np.concatenate([term.means or np.zeros(design.size)[design.slices[term.name]] for term in design.terms])
     if means[places].any():
         assert design.intercept is not None
-        whole = fitted.information(np.append(places, design.intercept))
+        whole = fitted.covariance.information(np.append(places, design.intercept))
         crossed = np.outer(whole[:-1, -1], means[places])
         information = information + np.outer(means[places], means[places]) * whole[-1, -1] - crossed - crossed.T
     values, vectors = np.linalg.eigh(information)
@@ -129,7 +129,7 @@ def robust(estimated: Estimates, smooth: Mapping, df: float) -> Statistic:
     units = scipy.sparse.csr_array(
         (np.ones(len(places)), (np.arange(len(places)), places)), shape=(len(places), design.size)
     )
-    directions = np.linalg.eigh(root @ fitted.covariance(units, classical=True) @ root)[1].T[::-1]
+    directions = np.linalg.eigh(root @ fitted.covariance.classical(units) @ root)[1].T[::-1]
     count = max(1, math.ceil(smooth["rank"] - ROUNDING))
     rows = (scipy.sparse.csr_array(directions[:count] @ root) @ units).tocsr()
     scale = 1.0
@@ -140,5 +140,5 @@ def robust(estimated: Estimates, smooth: Mapping, df: float) -> Statistic:
         degrees = reference.df + count - 1
         df = degrees - smooth["rank"] + 1
         scale = df / degrees
-    pair, rank = statistics(rows @ fitted.coefficients, fitted.covariance(rows), smooth["rank"])
+    pair, rank = statistics(rows @ fitted.coefficients, fitted.covariance.of(rows), smooth["rank"])
     return Statistic(tuple(pair), rank, scale=scale, df=df)

@@ -15,9 +15,9 @@ from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
 from tfglm.engine.rows import UNSEEN_LEVEL
 from tfglm.errors import UserError, counted
+from tfglm.inference.fitted import Fitted
 from tfglm.results.estimates import choose_references
 from tfglm.results.measures import whole
-from tfglm.solvers.fitted import Fitted
 
 SHOWN = 20
 """Levels that are named."""

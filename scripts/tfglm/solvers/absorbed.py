@@ -5,7 +5,7 @@ sparse (solvers.sparse_information). The covariance is computed for the covariat
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -23,9 +23,11 @@ from tfglm.engine.cells import NO_CLUSTER, pairs_of_absorbed, task
 from tfglm.engine.passes import Pass, Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import effective, rectifier
-from tfglm.solvers.covariance import Scores, at_null_model, has_products, scored, with_clusters
-from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.inference import effective
+from tfglm.inference.bread import Bread
+from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.solvers import rectifier
+from tfglm.solvers.cluster_sums import Columns, Scores
 from tfglm.solvers.information import Blocks, Factored, assemble, gradient, null_vectors
 from tfglm.solvers.objective import NOT_FACTORED, Counted, Objective, Point, Separation, Solution
 from tfglm.solvers.pattern import Numbered, Pattern
@@ -296,7 +298,7 @@ class AbsorbedObjective(Objective):
         separation = replace(first, direction=separated.direction, rows=first.rows + separated.rows)
         return replace(start, objective=replace(start.objective, separation=separation))
 
-    def movements(self) -> np.ndarray:
+    def movement_of_separated_rows(self) -> np.ndarray:
         return np.zeros((0, len(self.separating) - 1))
 
     def at(self, coefficients: np.ndarray, sums: str = "information") -> Point:
@@ -360,42 +362,43 @@ class AbsorbedObjective(Objective):
             f"absorbed ones included, leave no residual variance to estimate; absorb fewer factors, or coarser ones"
         )
 
-    def robust(self, fitted: Fitted, solution: Solution) -> Fitted:
-        free = len(fitted.dense)
+    def meat(self, bread: Bread, solution: Solution) -> Blocks:
+        free = len(bread.dense)
         sums = self._left(solution.information, solution.point.coefficients, "left")
         lower = np.tril(sums.reshape(free, free))
-        meat = lower + np.tril(lower, -1).T
-        correction = (
-            1.0 if self.design.inference.std_errors == "HC0" else float(self.counts["rows"]) / solution.df_residual
-        )
-        return replace(fitted, meat_dense=meat, meat_mixed=np.zeros((free, 0)), correction=correction)
+        return Blocks(bread.dense, bread.eliminated, lower + np.tril(lower, -1).T, np.zeros((free, 0)), np.zeros(0))
 
-    def clustered(self, fitted: Fitted, solution: Solution) -> Fitted:
-        """CR1, by one column or several (docs/statistics.md: Absorbed factors)."""
-        design, free, rows = self.design, len(fitted.dense), float(self.counts["rows"])
-        factor = (rows - 1) / (rows - free - self.identified_by_clusters)
-        by_cluster = []
-        for number, count in enumerate(design.inference.cluster_counts):
+    def scores(self, bread: Bread, solution: Solution) -> list[Scores]:
+        scores = []
+        for number, count in enumerate(self.design.inference.cluster_counts):
             answer = self._left(solution.information, solution.point.coefficients, "left", number)
-            of_cluster, scores = np.split(answer, [count])
+            of_cluster, sums = np.split(answer, [count])
             present = np.flatnonzero(of_cluster > 0)
-            by_cluster.append(Scores(present, scores.reshape(count, free)[present], np.full(free, -1)))
-        fitted = scored(fitted, design, by_cluster, factor)
-        null, coefficients = at_null_model(solution)
-        is_small = has_products(
-            solution, sum(len(each.clusters) for each in by_cluster[: len(design.inference.clusters)]), free
-        )
-        columns, matrices = [], []
-        for number, (clusters, each) in enumerate(zip(design.inference.clusters, by_cluster, strict=False)):
-            count, present = clusters.count, each.clusters
-            answer = self._left(null, coefficients, "products" if is_small else "columns", number)
-            sizes, sums, squares = np.split(answer, [count, count * (1 + free)])
-            of_sums, products = (of.reshape(count, free, -1)[present] for of in (sums, squares))
-            of_sums, of_squares = of_sums[:, :, 0], np.einsum("gii->gi", products) if is_small else products[:, :, 0]
-            matrices.append(products[:, *np.tril_indices(free)] if is_small else np.zeros((0, 0)))
-            of_within = effective.within(of_sums, of_squares, sizes[present])
-            columns.append(effective.columns_of(of_sums, of_within, sizes[present], rows))
-        return with_clusters(fitted, columns, self.reported(null), np.concatenate(matrices))
+            scores.append(Scores(present, sums.reshape(count, -1)[present]))
+        return scores
+
+    def columns_by_cluster(
+        self,
+        bread: Bread,
+        factored: Factored,
+        coefficients: np.ndarray,
+        clusters: Sequence[np.ndarray],
+        with_matrices: bool,
+    ) -> list[Columns]:
+        free, found = len(bread.dense), []
+        for number, present in enumerate(clusters):
+            count = self.design.inference.clusters[number].count
+            answer = self._left(factored, coefficients, "products" if with_matrices else "columns", number)
+            sizes, columns, products = np.split(answer, [count, count * (1 + free)])
+            sums, products = columns.reshape(count, free)[present], products.reshape(count, free, -1)[present]
+            squares = np.einsum("gii->gi", products) if with_matrices else products[:, :, 0]
+            within = effective.within(sums, squares, sizes[present])
+            found.append(Columns(sums, within, sizes[present], products if with_matrices else None))
+        return found
+
+    def df_residual_by_cluster(self, solution: Solution) -> float:
+        reported = int(np.count_nonzero(self.free[: self.design.reported_size]))
+        return float(self.counts["rows"]) - reported - self.identified_by_clusters
 
     def _left(self, factored: Factored, coefficients: np.ndarray, what: str, clustering: int = 0) -> np.ndarray:
         """The sums of the task `left` or `columns` (engine.cells) at some coefficients [p] with their information matrix, by
@@ -418,7 +421,7 @@ class AbsorbedObjective(Objective):
         design, reported = self.design, fitted.reported(self.design)
         rows_across = self.separation.rows if self.separation else 0
         left_out = int(counts["rows"] - self.counts["rows"])
-        unknown = max(len(fitted.separating) - 1, 0)
+        unknown = self.separated_across
         factors = []
         for number, k in enumerate(design.absorbed_parts):
             part = design.parts[k]

@@ -19,7 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfglm.engine.passes import ROWS_IN_A_SUM
-from tfglm.solvers.fitted import Fitted
+from tfglm.inference.bread import Bread
+from tfglm.inference.covariance import Covariance
+from tfglm.inference.fitted import Fitted
 from tfglm.solvers.newton import CONVERGED_BELOW
 from tfglm.solvers.objective import Objective, Point, Solution
 
@@ -47,7 +49,7 @@ def certify(solution: Solution, fitted: Fitted) -> dict[str, float]:
     return {
         "lambda_squared": square,
         "converged_below": CONVERGED_BELOW,
-        "within_standard_errors": within(square, error, fitted, fitted.dispersion, solution.stretch),
+        "within_standard_errors": within(square, error, fitted.covariance, solution.stretch),
     }
 
 
@@ -98,25 +100,25 @@ def rounding(objective: Objective, point: Point, rows: np.ndarray) -> Rounding:
     )
 
 
-def within(square: float, rounded: Rounding, fitted: Fitted, dispersion: float, stretch: float = 1.0) -> float:
+def within(square: float, rounded: Rounding, covariance: Covariance, stretch: float = 1.0) -> float:
     """The largest distance of an estimate of any table from the maximum, in classical standard errors.
 
     `square` is lambda^2. An error of the gradient moves the maximum by up to `stretch` times the prediction of the expected
     information (`newton.stretch`).
     """
-    gradient = np.sqrt(_largest_square(rounded.gradient, fitted))
-    hidden = (stretch * (gradient + rounded.scores) + UNIT_ROUNDOFF * rounded.reach) / np.sqrt(dispersion)
+    gradient = np.sqrt(_largest_square(rounded.gradient, covariance.bread))
+    hidden = (stretch * (gradient + rounded.scores) + UNIT_ROUNDOFF * rounded.reach) / np.sqrt(covariance.dispersion)
     return float(MARGIN * (np.sqrt(square) + hidden))
 
 
-def _largest_square(errors: np.ndarray, fitted: Fitted) -> float:
+def _largest_square(errors: np.ndarray, bread: Bread) -> float:
     """A bound on e' I^-1 e over all e with |e| <= `errors` [p]. It uses the absolute values of the entries of I^-1."""
-    dense, eliminated = errors[fitted.dense], errors[fitted.eliminated]
+    dense, eliminated = errors[bread.dense], errors[bread.eliminated]
     for first in range(0, len(eliminated), CHUNK):
         chunk = slice(first, first + CHUNK)
-        dense = dense + np.abs(fitted.loadings[:, chunk]) @ eliminated[chunk]
+        dense = dense + np.abs(bread.loadings[:, chunk]) @ eliminated[chunk]
     on_dense = sum(
-        float(dense[first : first + CHUNK] @ (np.abs(fitted.schur_inverse[first : first + CHUNK]) @ dense))
+        float(dense[first : first + CHUNK] @ (np.abs(bread.schur_inverse[first : first + CHUNK]) @ dense))
         for first in range(0, len(dense), CHUNK)
     )
-    return on_dense + float(eliminated**2 @ (1.0 / fitted.diagonal))
+    return on_dense + float(eliminated**2 @ (1.0 / bread.diagonal))

@@ -12,8 +12,8 @@ from tfglm.design.terms import INTERCEPT
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import Fitted
 from tfglm.solvers import newton
-from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Blocks, null_vectors
 from tfglm.solvers.objective import Counted, Solution
 from tfglm.solvers.plain import PlainObjective

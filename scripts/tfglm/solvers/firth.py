@@ -26,9 +26,8 @@ import scipy.linalg
 
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
-from tfglm.solvers.covariance import slope_of_determinant
+from tfglm.inference.fitted import Fitted
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
-from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Factored, factor
 from tfglm.solvers.newton import CONVERGED_BELOW, PRECISE_BELOW
 from tfglm.solvers.objective import Point, Solution
@@ -67,7 +66,7 @@ class FirthObjective(PlainObjective):
             factored = factor(point.information)
         except (scipy.linalg.LinAlgError, ValueError):
             return None
-        of_prior = slope_of_determinant(self, coefficients, factored)
+        of_prior = self.slope_of_determinant(coefficients, factored)
         return FirthPoint(
             **vars(point),
             factored=factored,

@@ -8,13 +8,13 @@ import numpy as np
 from tfglm.design.parametrisation import together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError, counted
+from tfglm.inference.fitted import Fitted
 from tfglm.solvers import elastic_net, firth, newton, online, origin, path, profile, shape, smooth
 from tfglm.solvers.absorbed import AbsorbedObjective
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.classes import ClassesObjective, OrderedObjective
-from tfglm.solvers.covariance import estimates, without_errors
+from tfglm.solvers.covariance import estimates, with_errors
 from tfglm.solvers.firth import FirthObjective
-from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.likelihood_ratio import likelihood_ratios, penalised_likelihood_ratios
 from tfglm.solvers.objective import Counted, Objective, Solution
 from tfglm.solvers.parallel_slopes import parallel_slopes
@@ -76,9 +76,9 @@ def fit(
     of_rows, moved = over_rows(solution, rows_of_errors), origin.shift(solution.objective, fitted)
     tests, intervals = [], []
     if not solution.converged:
-        fitted = without_errors(fitted)
+        fitted = fitted.without_errors()
     elif has_errors:
-        fitted = of_rows.objective.with_errors(fitted, of_rows)
+        fitted = replace(fitted, covariance=with_errors(fitted.covariance, of_rows))
         # Theta is re-estimated in each smaller model, as R's anova does for two negative binomial fits.
         theta_is_free = (
             estimated is not None
@@ -101,7 +101,7 @@ def fit(
     return replace(
         fitted,
         coefficients=fitted.coefficients + moved,
-        path_coefficients=fitted.path_coefficients + moved,
+        path=fitted.path and replace(fitted.path, coefficients=fitted.path.coefficients + moved),
         summary=summary,
     )
 
@@ -165,12 +165,12 @@ def with_shape(rows: Workload, estimated: shape.Shape) -> Workload:
     return rows.with_design(rows.design.as_fitted({estimated.name: estimated.value}))
 
 
-def without(objective: Objective, theta_anew: Workload | None, term: str) -> Solution:
-    """The fit without a term. With rows `theta_anew`, theta is re-estimated over them."""
+def without(objective: Objective, rows_for_theta: Workload | None, term: str) -> Solution:
+    """The fit without a term. With rows `rows_for_theta`, theta is re-estimated over them."""
     assert isinstance(objective, PlainObjective)
     run, counted = objective.run, objective.counted
-    if theta_anew:
-        rows = theta_anew.with_design(together(theta_anew.design))
+    if rows_for_theta:
+        rows = rows_for_theta.with_design(together(rows_for_theta.design))
         return solve_across(objective_of(with_shape(rows, shape_of(rows, run, term)), run, term).begin(), newton.solve)
     if counted.asked.constant is None:
         # If there is no constant column, the origin of the responses is part of the model.

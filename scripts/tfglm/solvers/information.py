@@ -20,8 +20,10 @@ import scipy.linalg
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE
+from tfglm.engine import leverage
 from tfglm.engine.parts import eliminated_part, nesting, pairs
 from tfglm.engine.passes import Sums
+from tfglm.inference.bread import Bread
 
 ALIASED_BELOW = 1e-10
 """Scaled pivot (1 - R^2 in a regression on the columns before) below which a column may be redundant. The rows then decide
@@ -207,6 +209,11 @@ class Factored:
         """S^-1."""
         return scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.factor)))
 
+    def bread(self) -> Bread:
+        """The inverse."""
+        blocks = self.blocks
+        return Bread(blocks.dense, blocks.eliminated, self.schur_inverse(), self.loadings, blocks.d)
+
     def effective_coefficients(self, ridge: np.ndarray) -> float:
         """The trace of (I + P)^-1 I, with P = diag(ridge). The blocks already contain P. Without a ridge, the number of
         coefficients."""
@@ -338,3 +345,14 @@ def _first_small_pivot(matrix: np.ndarray, known: np.ndarray) -> tuple[int | Non
     small = np.flatnonzero(np.diag(lower)[:good] ** 2 < np.where(known[:good], 0.0, ALIASED_BELOW))
     first = small[0] if len(small) else good
     return (None if first == len(matrix) else int(first)), lower[:first, :first]
+
+
+def inverse_state(design: Design, bread: Bread) -> dict[str, np.ndarray]:
+    """An inverse information matrix, in the form that a pass needs."""
+    mixed = bread.schur_inverse @ bread.loadings
+    diagonal = 1.0 / bread.diagonal + np.einsum("ij,ij->j", bread.loadings, mixed)
+    number = eliminated_part(design)
+    eliminated = slice(design.size, design.size) if number is None else design.parts[number].where
+    return leverage.state_of(
+        design.size, (bread.dense, bread.eliminated), eliminated, (bread.schur_inverse, -mixed, diagonal)
+    )

@@ -13,8 +13,8 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, hold, holding_zero, most_frequent_first, to_data_scale
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError
+from tfglm.inference.fitted import ALIASED, FREE, REFERENCE, SEPARATED
 from tfglm.solvers import firth
-from tfglm.solvers.fitted import ALIASED, FREE, REFERENCE, SEPARATED
 from tfglm.solvers.objective import Solution
 from tfglm.solvers.prepare import by_coefficient
 from tfglm.solvers.report import goodness_of_fit

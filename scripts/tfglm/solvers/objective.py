@@ -10,21 +10,23 @@ the treatment of separated rows.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tfglm.config.std_errors import ROBUST
 from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.families import Family, LikelihoodSums
-from tfglm.solvers.fitted import ALIASED, FREE, Fitted
-from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, factor, gradient
+from tfglm.inference.bread import Bread
+from tfglm.inference.fitted import ALIASED, FREE, Fitted
+from tfglm.inference.random_effects import RandomEffects
+from tfglm.solvers.cluster_sums import Columns, Scores
+from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, factor, gradient, inverse_state
 from tfglm.solvers.run import Run
 
 CONVERGED_BELOW = 1e-6
@@ -90,7 +92,7 @@ class Objective(ABC):
     """F over the rows of a workload, and the status of its coefficients.
 
     - `counts` are the sums of a counts pass over the workload's rows. `counted` has the counts of all rows.
-    - `status` [p] is the status of each coefficient (solvers.fitted).
+    - `status` [p] is the status of each coefficient (inference.fitted).
     - The coefficients `held` at zero make the others unique. `null_vectors` [held, p] has a direction for each of them that
       changes no prediction.
     - `null_coefficients` [p] and `null_loss` belong to the model with an intercept only.
@@ -152,28 +154,51 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def movements(self) -> np.ndarray:
+    def movement_of_separated_rows(self) -> np.ndarray:
         """How far all directions of `separating` but the first move each separated row towards its response, [rows, directions].
 
         Rows that are multiples of each other appear once. If there are too many rows, the result has none.
         """
 
-    def with_errors(self, fitted: Fitted, solution: "Solution") -> Fitted:
-        """The fit with the covariance that the design asks for (docs/statistics.md: Standard errors)."""
-        kind = self.design.inference.std_errors
-        if kind == "classical":
-            return fitted
-        if kind == "quasi":
-            return replace(fitted, correction=solution.point.pearson / solution.df_residual)
-        return self.robust(fitted, solution) if kind in ROBUST else self.clustered(fitted, solution)
+    @abstractmethod
+    def meat(self, bread: Bread, solution: "Solution") -> Blocks:
+        """The sum over rows of the products of the scores of free coefficients, with the factors of inference.sandwich.
+
+        Raises
+        ------
+        UserError
+            If HC2 or HC3 would divide by 0, because a single row determines a coefficient.
+        """
 
     @abstractmethod
-    def robust(self, fitted: Fitted, solution: "Solution") -> Fitted:
-        """The fit with a covariance that is robust to a wrong variance of independent rows."""
+    def scores(self, bread: Bread, solution: "Solution") -> list[Scores]:
+        """The scores of free coefficients by cluster or date, for each entry of `Design.cluster_counts`.
+
+        Raises
+        ------
+        UserError
+            For `newey_west` if a date has several rows.
+        """
 
     @abstractmethod
-    def clustered(self, fitted: Fitted, solution: "Solution") -> Fitted:
-        """The fit with a covariance that is robust to rows being alike: rows of a cluster, or of dates that are close."""
+    def columns_by_cluster(
+        self,
+        bread: Bread,
+        factored: Factored,
+        coefficients: np.ndarray,
+        clusters: Sequence[np.ndarray],
+        with_matrices: bool,
+    ) -> list[Columns]:
+        """The columns of the design matrix by cluster, for each column of clusters, with weights at some coefficients [p] with
+        their `factored` information matrix. `clusters` are the numbers of the clusters with rows."""
+
+    def df_residual_by_cluster(self, solution: "Solution") -> float:
+        """The residual degrees of freedom for the factor of CR1."""
+        return solution.df_residual
+
+    def random_effects(self, bread: Bread, solution: "Solution") -> RandomEffects | None:
+        """The random effects of a fit; None if the model has none."""
+        return None
 
     @property
     def estimated(self) -> int:
@@ -297,6 +322,12 @@ class Objective(ABC):
         """Factor an information matrix of this objective, with penalties. An iteration may begin at the factors of a matrix
         `near` it. Raises scipy.linalg.LinAlgError if the matrix is singular."""
         return factor(blocks)
+
+    def slope_of_determinant(self, coefficients: np.ndarray, factored: Factored) -> np.ndarray:
+        """The derivative of log|A| / 2 by the coefficients, [p], where A is the information matrix at these coefficients, plus
+        penalties. `factored` is A."""
+        state = self.workload.state(coefficients) | inverse_state(self.design, factored.bread())
+        return gradient(self.design, self.workload.sum(self.executor, "jeffreys", state))
 
     def value(self, point: Point) -> float:
         """F at a point."""
@@ -445,8 +476,8 @@ class Solution:
     - `stretch`: an error of the gradient moves the maximum by up to `stretch` times the prediction of the expected information
       (`newton.stretch`).
     - `online` is the report of an online solver that ran first.
-    - `smooths` is what fit.json says of smooth terms and random effects. The squares of the columns of `of_lambda` [smooths, p]
-      add up to the variances that the estimation of smoothing parameters adds. Their search ended at `log_lambda` [lambdas].
+    - `smooths` is what fit.json says of smooth terms and random effects. The squares of the columns of `smoothing_root` [smooths,
+      p] add up to the variances that the estimation of smoothing parameters adds. Their search ended at `log_lambda` [lambdas].
       With R = `variance_root`, R'R is the covariance of log lambda of the random effects and log phi.
     - `near` is a solution with smooth terms, near which a start is known to be.
     - A path fills `path` with all its points, `chosen` with the number of the chosen point, and `cross_validation` if it has
@@ -466,7 +497,7 @@ class Solution:
     has_covariance: bool = False
     online: Mapping | None = None
     smooths: Mapping[str, Any] = field(default_factory=dict)
-    of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    smoothing_root: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     log_lambda: np.ndarray = field(default_factory=lambda: np.zeros(0))
     variance_root: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
     near: "Solution | None" = None

@@ -15,7 +15,7 @@ from tfglm.design.origin import measured_from
 from tfglm.design.parametrisation import holding_zero
 from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
-from tfglm.solvers.fitted import EMPTY, Fitted
+from tfglm.inference.fitted import EMPTY, Fitted
 from tfglm.solvers.objective import Counted, Objective
 from tfglm.solvers.prepare import count
 

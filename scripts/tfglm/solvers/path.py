@@ -24,8 +24,8 @@ from tfglm.design.design import Design
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.inference.fitted import EMPTY, SEPARATED
 from tfglm.solvers import elastic_net, quadratic
-from tfglm.solvers.fitted import EMPTY, SEPARATED
 from tfglm.solvers.information import NO_BLOCKS
 from tfglm.solvers.objective import Counted, CrossValidation, Objective, PathPoint, Point, Solution
 from tfglm.solvers.prepare import count

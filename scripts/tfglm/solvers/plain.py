@@ -1,27 +1,32 @@
 """The objective of most fits, built from the counts of the rows, and the start of its solver."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
 from tfglm.config.families import WITH_FIRTH
-from tfglm.config.std_errors import SERIAL
+from tfglm.config.std_errors import BY_LEVERAGE
+from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, holding_zero, most_frequent_first, null_space, to_fit_scale
 from tfglm.design.terms import INTERCEPT
+from tfglm.engine.parts import equation_of
 from tfglm.engine.passes import Sums
 from tfglm.engine.rectified import side
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import covariance, rectifier
-from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
-from tfglm.solvers.information import Blocks, null_vectors
+from tfglm.inference import effective
+from tfglm.inference.bread import Bread
+from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED
+from tfglm.solvers import rectifier
+from tfglm.solvers.cluster_sums import Columns, Scores, matrices_of
+from tfglm.solvers.information import Blocks, Factored, assemble, inverse_state, null_vectors
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Counted, Objective, Point, Separation, Solution
 from tfglm.solvers.prepare import by_coefficient, check_means, initial_status, null_model, valid_start
 from tfglm.solvers.run import Reporter, Run
-from tfglm.solvers.separation import leave_out_separated, name_or_terms, separation, terms_in
+from tfglm.solvers.separation import group_names, leave_out_separated, name_or_terms, separation, terms_in
 
 LEFT_ABOVE = 1e-12
 """A column is estimated if the other columns leave more than this share of its squares. Smaller shares are rounding errors."""
@@ -43,6 +48,9 @@ the directions move alike count once."""
 
 DIGITS = 9
 """Rows whose movements agree to so many digits are alike."""
+
+SHOWN = 5
+"""Groups that a message names."""
 
 
 class PlainObjective(Objective):
@@ -254,7 +262,7 @@ class PlainObjective(Objective):
         assert isinstance(objective, PlainObjective)
         return Solution(objective, objective.at(objective.with_zeros_held(coefficients)[1]))
 
-    def movements(self) -> np.ndarray:
+    def movement_of_separated_rows(self) -> np.ndarray:
         directions = self.separating
         if len(directions) == 2:
             # With two directions, the second is a multiple of the first, and all rows move alike.
@@ -278,13 +286,62 @@ class PlainObjective(Objective):
                 return known[:0]
         return known
 
-    def robust(self, fitted: Fitted, solution: Solution) -> Fitted:
-        return covariance.robust(fitted, solution)
+    def meat(self, bread: Bread, solution: Solution) -> Blocks:
+        design, kind = self.design, self.design.inference.std_errors
+        state = design.by_term(solution.point.coefficients)
+        if kind not in BY_LEVERAGE:
+            sums = self.workload.sum(self.executor, "squares", state)
+        else:
+            sums = self.workload.sum(self.executor, kind.lower(), state | inverse_state(design, bread))
+            refuse_leverage_of_one(design, sums, self.counts)
+        return assemble(design, sums, np.isin(np.arange(design.size), bread.free))
 
-    def clustered(self, fitted: Fitted, solution: Solution) -> Fitted:
-        if self.design.inference.std_errors in SERIAL:
-            return covariance.by_date(fitted, solution)
-        return (covariance.by_several if self.design.inference.crossed else covariance.clustered)(fitted, solution)
+    def scores(self, bread: Bread, solution: Solution) -> list[Scores]:
+        design = self.design
+        sums = self.workload.sum(self.executor, "scores", design.by_term(solution.point.coefficients))
+        scores = []
+        for number in range(len(design.inference.cluster_counts)):
+            which = f"_of_{number}" if number else ""
+            rows = sums[f"rows{which}"]
+            present = rows > 0
+            if design.inference.std_errors == "newey_west" and rows.max() > 1:
+                raise UserError(
+                    f"models.{design.model}.std_errors: newey_west is for one row of each date, and a date has "
+                    f"{rows.max():,.0f}\n"
+                    f"  use `driscoll_kraay({design.inference.clusters[0].column})`, which takes the rows of a date together"
+                )
+            by_cluster = np.zeros((len(present), design.size))
+            for k, part in enumerate(design.parts):
+                by_cluster[:, part.where] = sums[f"part_{k}{which}"].reshape(len(present), part.size)
+            scores.append(Scores(np.flatnonzero(present), by_cluster[np.ix_(present, bread.free)]))
+        return scores
+
+    def columns_by_cluster(
+        self,
+        bread: Bread,
+        factored: Factored,
+        coefficients: np.ndarray,
+        clusters: Sequence[np.ndarray],
+        with_matrices: bool,
+    ) -> list[Columns]:
+        design, state = self.design, self.design.by_term(coefficients)
+        sums = self.workload.sum(self.executor, "cluster_columns", state)
+        products = self.workload.sum(self.executor, "cluster_information", state) if with_matrices else None
+        found, is_free = [], np.isin(np.arange(design.size), bread.free)
+        for number, present in enumerate(clusters):
+            which, shape = f"_of_{number}" if number else "", (design.inference.clusters[number].count, design.size)
+            columns, within, weights = np.zeros(shape), np.zeros(shape), {}
+            for k, part in enumerate(design.parts):
+                name = f"weight{equation_of(design, part)}{which}"
+                weights[name] = sums[name]
+                of_part = sums[f"part_{k}{which}"].reshape(-1, part.size)
+                squares = sums.get(f"square_part_{k}{which}", of_part).reshape(-1, part.size)
+                columns[:, part.where] = of_part
+                within[:, part.where] = effective.within(of_part, squares, sums[name])
+            matrices = matrices_of(design, products, present, is_free, number) if products is not None else None
+            inside, sizes = np.ix_(present, bread.free), np.sum(list(weights.values()), axis=0)[present]
+            found.append(Columns(columns[inside], within[inside], sizes, matrices))
+        return found
 
     def remarks(self) -> list[str]:
         """A warning if terms separate rows together."""
@@ -297,3 +354,21 @@ class PlainObjective(Objective):
             f"out of the likelihood, and coefficients that only they would identify are infinite or not identified. All other "
             f"coefficients are estimated without these rows. For finite estimates use {firth}a penalty, `l2`"
         ]
+
+
+def refuse_leverage_of_one(design: Design, sums: Sums, counts: Sums) -> None:
+    """Raise UserError if a single row determines a coefficient. The message names the groups of such rows."""
+    alone = int(sums["alone"])
+    if not alone:
+        return
+    named = []
+    for number, grouping in enumerate(design.groupings):
+        of_one = np.flatnonzero((sums[f"alone_{number}"] == 1) & (counts[f"rows_{number}"] == 1))
+        named += [f"{':'.join(grouping)}[{name}]" for name in group_names(design, grouping, of_one)]
+    where = f", those of {', '.join(named[:SHOWN])}{', ...' if len(named) > SHOWN else ''}" if named else ""
+    raise UserError(
+        f"models.{design.model}.std_errors: {design.inference.std_errors} divides by 1 less the leverage of a row, and that is 0 "
+        "for "
+        f"{'a training row' if alone == 1 else f'{alone:,} training rows'}: each alone determines a coefficient{where}\n"
+        "  merge rare levels with data.rare, leave such rows out in data.where, or use `std_errors: HC1`"
+    )

@@ -10,7 +10,7 @@ from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import Family
-from tfglm.solvers.fitted import EMPTY, FREE, SEPARATED
+from tfglm.inference.fitted import EMPTY, FREE, SEPARATED
 from tfglm.solvers.separation import first_names
 
 MOST_NULL_STEPS = 100

@@ -30,9 +30,9 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.design.references import coefficient_name
 from tfglm.errors import UserError
+from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.solvers import firth, shape
 from tfglm.solvers.descent import SHORTEST_STEP, Descent, is_no_higher
-from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.solvers.objective import Objective, Point, Solution
 
 CLOSE = 1e-7
@@ -190,7 +190,7 @@ def interval(
 ) -> dict[str, object]:
     """The interval of a combination of coefficients."""
     objective, point = solution.objective, solution.point
-    dispersion = fitted.dispersion * fitted.correction
+    dispersion = fitted.covariance.dispersion * fitted.covariance.correction
     known = objective.family.dispersion_known and objective.design.inference.std_errors != "quasi"
     tail = 0.5 + objective.design.inference.profile_confidence / 2
     cut = float(ndtri(tail) if known else stdtrit(solution.df_residual, tail))

@@ -26,7 +26,6 @@ from tfglm.design.splines import SEEN_ABOVE
 from tfglm.design.terms import Smooth
 from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
-from tfglm.solvers.covariance import slope_of_determinant
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
 from tfglm.solvers.information import Blocks, Factored, factor
 from tfglm.solvers.objective import Objective, Point, Solution
@@ -305,7 +304,7 @@ def curvature(
         blocks = expected or objective.at(coefficients).information
     else:
         blocks = objective.observed(coefficients)
-    slope = slope_of_determinant(objective, coefficients, factor(blocks.penalised(objective.ridge)))
+    slope = objective.slope_of_determinant(coefficients, factor(blocks.penalised(objective.ridge)))
     return blocks, np.where(objective.free, slope, 0.0)
 
 

@@ -8,9 +8,12 @@ import numpy as np
 from tfglm.config.std_errors import SERIAL
 from tfglm.design.design import Design
 from tfglm.design.terms import INTERCEPT
+from tfglm.inference.clustered import Clustered, Crossed
+from tfglm.inference.covariance import Covariance
+from tfglm.inference.cr2 import CR2
+from tfglm.inference.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
+from tfglm.solvers.aliases import Near, nearly_aliased
 from tfglm.solvers.certificate import optimality_gap
-from tfglm.solvers.covariance import Near, nearly_aliased, smallest_share
-from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
 from tfglm.solvers.newton import CONVERGED_BELOW
 from tfglm.solvers.objective import PathPoint, Solution
 from tfglm.solvers.path import aic
@@ -55,10 +58,10 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
         content["gap"] = optimality_gap(solution)
         warnings.append(on_distance(design, objective.run.settings.online_solver or "", content["gap"]))
     has_errors = solution.has_covariance and solution.converged and not design.penalty.l2
-    content["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
+    content["std_errors"] = standard_errors(design, fitted.covariance) if has_errors else {"kind": "none"}
     content["nearly_aliased"] = aliases(design, near)
     warnings += on_inseparable_terms(content.get("smooths", ()))
-    warnings += [*on_crossed_clusters(content["std_errors"]), *on_effects_across_clusters(design, fitted)]
+    warnings += [*on_crossed_clusters(content["std_errors"]), *on_effects_across_clusters(design, fitted.covariance)]
     return content | {"warnings": warnings}
 
 
@@ -190,32 +193,31 @@ def deviance_explained(fit: Solution | PathPoint) -> float | None:
     return 1 - (fit.point.loss - saturated) / (null_loss - saturated)
 
 
-def standard_errors(design: Design, fitted: Fitted) -> dict:
+def standard_errors(design: Design, covariance: Covariance) -> dict:
     """The kind of the standard errors, with the details of their estimation."""
     errors: dict = {"kind": design.inference.std_errors}
+    if not isinstance(covariance, Clustered):
+        return errors
     effective = {"degrees_of_freedom": "effective clusters", "joint_tests": "Hotelling"}
+    names = [clusters.column for clusters in design.inference.clusters]
+    errors["column"] = " + ".join(names)
     if design.inference.std_errors in SERIAL:
-        errors |= {
-            "column": design.inference.clusters[0].column,
-            "dates": fitted.cluster_count,
-            "lags": int(fitted.lags),
-        }
+        errors |= {"dates": covariance.count, "lags": int(covariance.lags)}
         errors |= effective | {"estimator": "Bartlett weights", "degrees_of_freedom": "effective dates"}
-    elif design.inference.crossed:
-        names = [clusters.column for clusters in design.inference.clusters]
-        counts = [len(of_column) for of_column in fitted.columns_of_scores]
-        errors |= {"column": " + ".join(names), "clusters": fitted.cluster_count, "estimator": "CGM", **effective}
+        return errors
+    errors["clusters"] = covariance.count
+    if isinstance(covariance, Crossed):
+        counts = [len(column) for column in covariance.columns]
+        errors |= {"estimator": "CGM", **effective}
         errors |= {
             "clusters_by_column": dict(zip(names, counts, strict=True)),
-            "smallest_share": smallest_share(fitted),
+            "smallest_share": covariance.smallest_share,
         }
-    elif design.inference.cluster:
-        errors |= {"column": design.inference.cluster.column, "clusters": len(fitted.scores)}
-        if len(fitted.cluster_information):
-            errors |= {"estimator": "CR2", "degrees_of_freedom": "Satterthwaite", "joint_tests": "AHT"}
-            errors["rho"] = float(fitted.cluster_rho)
-        else:
-            errors |= {"estimator": "CR1", **effective}
+    elif isinstance(covariance, CR2):
+        errors |= {"estimator": "CR2", "degrees_of_freedom": "Satterthwaite", "joint_tests": "AHT"}
+        errors["rho"] = float(covariance.rho)
+    else:
+        errors |= {"estimator": "CR1", **effective}
     return errors
 
 
@@ -385,12 +387,12 @@ def on_inseparable_terms(smooths: Sequence[Mapping]) -> list[str]:
     ]
 
 
-def on_effects_across_clusters(design: Design, fitted: Fitted) -> list[str]:
+def on_effects_across_clusters(design: Design, covariance: Covariance) -> list[str]:
     """A warning if random effects have rows in several clusters, so that errors by cluster take their variance from the fit."""
-    if not (design.by_cluster and len(fitted.penalty)):
+    if not isinstance(covariance, Clustered) or covariance.penalty is None:
         return []
     penalty = np.zeros(design.size)
-    penalty[[*fitted.dense, *fitted.eliminated]] = fitted.penalty
+    penalty[covariance.bread.free] = covariance.penalty
     terms = [smooth.term for smooth in design.smooths if smooth.is_random and penalty[smooth.places].any()]
     if not terms:
         return []

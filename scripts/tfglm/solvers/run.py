@@ -37,7 +37,7 @@ class Limits:
     Standard errors by cluster use CR2 below two limits. `largest_cr2` limits clusters times coefficients squared (400 MB for
     each copy of the information matrices of all clusters). `longest_cr2` limits clusters times coefficients cubed (a minute of
     eigenvalues). Without CR2, `largest_products` limits clusters times coefficients squared if the effective clusters by the
-    design use these matrices (solvers.effective).
+    design use these matrices (inference.effective).
     """
 
     sample_share: float = 0.05

@@ -19,18 +19,18 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
 from tfglm.design.checks import listed_in_words
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, references_first
 from tfglm.design.terms import Smooth
 from tfglm.engine.passes import SHAPE
 from tfglm.errors import UserError
+from tfglm.inference.bread import Bread
+from tfglm.inference.fitted import EMPTY
+from tfglm.inference.random_effects import RandomEffects
 from tfglm.solvers import newton
-from tfglm.solvers.covariance import inverse_of_factored
 from tfglm.solvers.descent import Descent, is_no_higher
-from tfglm.solvers.fitted import EMPTY, Fitted
-from tfglm.solvers.information import Blocks, Factored, assemble, factor, gradient
+from tfglm.solvers.information import Blocks, Factored, assemble, factor, gradient, inverse_state
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Objective, Point, Solution
 from tfglm.solvers.plain import PlainObjective
@@ -134,16 +134,13 @@ class SmoothObjective(PlainObjective):
         unpenalised = replace(self, status=status, ridge=np.zeros(len(status)))
         return PlainObjective.without_separated_rows(unpenalised, coefficients)
 
-    def with_errors(self, fitted: Fitted, solution: Solution) -> Fitted:
-        free = [*fitted.dense, *fitted.eliminated]
-        of_terms = [np.bincount(each.places, self.ridge[each.places], self.design.size)[free] for each in self.random]
-        penalties = np.array(of_terms).reshape(-1, len(free))
-        fitted = replace(fitted, random_penalties=penalties, variance_root=solution.variance_root)
-        if self.design.inference.std_errors == UNCONDITIONAL:
-            return replace(fitted, of_lambda=solution.of_lambda[:, free])
-        if self.design.inference.std_errors not in OF_POSTERIOR:
-            fitted = replace(fitted, penalty=self.ridge[free])
-        return super().with_errors(fitted, solution)
+    def random_effects(self, bread: Bread, solution: Solution) -> RandomEffects | None:
+        if not self.design.random_parts:
+            return None
+        of_terms = [
+            np.bincount(each.places, self.ridge[each.places], self.design.size)[bread.free] for each in self.random
+        ]
+        return RandomEffects(np.array(of_terms).reshape(-1, len(bread.free)), solution.variance_root)
 
 
 def solve(start: Solution) -> Solution:
@@ -168,7 +165,7 @@ def solve(start: Solution) -> Solution:
     return replace(
         solution,
         smooths=facts | corrected(solution, moved),
-        of_lambda=moved,
+        smoothing_root=moved,
         log_lambda=parameters.log_lambda,
         variance_root=root[:, np.append([smooth.is_random for smooth in penalties.smooths], True)],
         near=None,  # as large as the information
@@ -274,7 +271,7 @@ class LambdaSearch:
     ) -> tuple[Point, WorkingModel]:
         """The point at some coefficients [p], and the model there, by a pass for H and t. `factored` is H + P for t."""
         design, of_theta = objective.design, self.of_theta is not None
-        state = objective.workload.state(coefficients) | inverse_of_factored(design, factored)
+        state = objective.workload.state(coefficients) | inverse_state(design, factored.bread())
         if of_theta:
             state |= {SHAPE: np.exp([log_theta])}
         sums = objective.workload.sum(objective.executor, "curvature_by_shape" if of_theta else "curvature", state)

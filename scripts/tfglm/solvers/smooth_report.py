@@ -43,7 +43,7 @@ def report(
         entry = smooth_entry(solution, smooth, inverse, means) | shared(solution, smooth)
         if smooth.columns:
             of_columns = zip(smooth.columns, which[place:], strict=False)
-            entry["margins"] = [{"column": column} | of_lambda for column, of_lambda in of_columns]
+            entry["margins"] = [{"column": column} | smoothing for column, smoothing in of_columns]
         else:
             entry |= which[place]
         if smooth.is_random and parameters.log_lambda[place] < penalties.highest[place]:
@@ -63,17 +63,18 @@ def report(
     } | effective
 
 
-def corrected(solution: Solution, of_lambda: np.ndarray) -> dict:
+def corrected(solution: Solution, smoothing_root: np.ndarray) -> dict:
     """The entry of fit.json for the effective number of coefficients that counts the estimation of lambda.
 
-    It is the trace of I V / phi, where V is the covariance with `of_lambda` [smooths, p], and I the information. It is at most
-    the trace of 2 F - F F (Wood, Pya and Saefken, JASA 111, 2016, with the first of their two corrections, as in mgcv's bam).
+    It is the trace of I V / phi, where V is the covariance with `smoothing_root` [smooths, p], and I the information. It is
+    at most the trace of 2 F - F F (Wood, Pya and Saefken, JASA 111, 2016, with the first of their two corrections, as in
+    mgcv's bam).
     """
     objective, factored = solution.objective, solution.information
     if not solution.has_covariance:
         return {}
     information = factored.blocks.penalised(-objective.ridge)
-    added = sum(float(each @ information.times(each)) for each in of_lambda)
+    added = sum(float(each @ information.times(each)) for each in smoothing_root)
     dispersion = objective.dispersion(solution.point, solution.df_residual)
     most = objective.free_count - float(factored.traces(objective.ridge[None])[0, 0])
     return {"effective_coefficients_corrected": min(solution.effective + added / dispersion, most)}

@@ -30,22 +30,24 @@ residuals of a gam in this way too, for rho = 0.)
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
+
+from tfglm.inference.clustered import Clustered
+from tfglm.inference.reference import AS_MANY, DETERMINED_ALONE, FEWEST, SEEN, Fewest, Reference
+from tfglm.inference.triangles import square
+from tfglm.inference.wild import FEWEST_CLUSTERS, MOST_CLUSTERS, wild_bootstrap
 
 DETERMINED = 1e-8
 """A cluster determines a direction alone if its residuals keep less than this share of the variance of the direction."""
 
 ABSENT = 1e-12
 """Pivot of C_g below which cluster g has no rows in a direction."""
-
-SEEN = 0.99
-"""The share of the variance of a contrast that CR2 must expect under the working model. The rest is in directions that single
-clusters determine. No difference between clusters shows it."""
 
 ROUNDS = 5
 """Rounds until the weights of the clusters for rho settle."""
@@ -57,6 +59,10 @@ AT_ONCE = 16
 CANCELLED = 1e-4
 """Share of its parts below which a sum of squares has lost too many digits."""
 
+LONGEST_AHT = 1e12
+"""Largest product of clusters and squared numbers of coefficients, in all and in a test, for the degrees of freedom of the
+test; half of these products are computed."""
+
 LARGEST_BLOCK = 2**21
 """Numbers in a block of contrasts, for all clusters and coefficients."""
 
@@ -64,7 +70,7 @@ TILE = 2**20
 """Size of the tiles of a joint test, which are summed, if there are no more coefficients than its root."""
 
 
-class Spread(NamedTuple):
+class ClosestWishart(NamedTuple):
     """How a CR2 variance varies under the working model.
 
     `df` are the degrees of freedom of the closest chi-squared or Wishart distribution. `share` is the smallest ratio of the
@@ -76,22 +82,22 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Clustered:
+class ClusterModel:
     """The working model of n free coefficients: `information` = K [clusters, n, n], `constant` = a [n] and `rho`.
 
-    `constant` is 0 if no a exists. `penalty` is the diagonal of P [n]; empty without one.
+    `constant` is 0 if no a exists. `penalty` is the diagonal of P [n].
     """
 
     information: np.ndarray
     constant: np.ndarray
     rho: float = 0.0
-    penalty: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    penalty: np.ndarray | None = None
 
     @cached_property
     def _whole(self) -> np.ndarray:
         """M^-1."""
         whole = self.information.sum(0)
-        return whole + np.diag(self.penalty) if len(self.penalty) else whole
+        return whole if self.penalty is None else whole + np.diag(self.penalty)
 
     @cached_property
     def _root(self) -> np.ndarray:
@@ -162,7 +168,7 @@ class Clustered:
             result[cluster] = basis.T @ (half @ (half.T @ residuals))
         return result @ self._root.T
 
-    def with_rho(self, scores: np.ndarray, dispersion: float) -> "Clustered":
+    def with_rho(self, scores: np.ndarray, dispersion: float) -> "ClusterModel":
         """The working model with rho estimated from the sums of the residuals of each cluster.
 
         Under the working model, the expected square of such a sum is n_g - |y_g|^2 + rho sum_k N_gk^2 with
@@ -188,7 +194,7 @@ class Clustered:
 
     def _biases(self, directions: np.ndarray) -> np.ndarray:
         """The part of P in this variance, [q, q]."""
-        if not len(self.penalty):
+        if self.penalty is None:
             return np.zeros((directions.shape[1],) * 2)
         moved = scipy.linalg.solve_triangular(self._root, directions, lower=True, trans="T")
         return moved.T @ (self.penalty[:, None] * moved)
@@ -199,8 +205,8 @@ class Clustered:
         return {}
 
     def satterthwaite(self, contrasts: np.ndarray, enough: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
-        """The `Spread` of each contrast, [contrasts, n], as two arrays, NaN for a contrast of zeros. Degrees of freedom of
-        `enough` or more may be a lower bound that is `enough` too."""
+        """The `ClosestWishart` of each contrast, [contrasts, n], as two arrays, NaN for a contrast of zeros. Degrees of freedom
+        of `enough` or more may be a lower bound that is `enough` too."""
         keys = [(contrast.tobytes(), enough) for contrast in contrasts]
         new = {key: contrast for key, contrast in zip(keys, contrasts, strict=True) if key not in self._known}
         if new:
@@ -257,7 +263,7 @@ class Clustered:
         with np.errstate(invalid="ignore"):
             return np.sum((whitened @ self._factors[1].T) ** 2, axis=1) / np.sum(whitened**2, axis=1)
 
-    def hotelling(self, contrasts: np.ndarray, enough: float = np.inf) -> Spread:
+    def hotelling(self, contrasts: np.ndarray, enough: float = np.inf) -> ClosestWishart:
         """The degrees of freedom eta of a joint test of q independent contrasts, [q, n]. If they are `enough` or more, they may
         be a lower bound that is `enough` too.
 
@@ -268,7 +274,7 @@ class Clustered:
         (clusters, n), q = self.information.shape[:2], len(contrasts)
         if q == 1:
             df, share = (float(value[0]) for value in self.satterthwaite(contrasts, enough))
-            return Spread(df / max(share, ABSENT) ** 2, share)
+            return ClosestWishart(df / max(share, ABSENT) ** 2, share)
         directions = self._whitened(contrasts).T
         # Under the working model, these directions are uncorrelated with variance 1.
         directions = directions @ np.linalg.inv(np.linalg.cholesky(self._expected(directions))).T
@@ -298,7 +304,7 @@ class Clustered:
             squares = 2 * squared_sum(moved.reshape(-1, n), halves.reshape(-1, n))
             bound = total + squares
             if bound > CANCELLED * squares and q * (q + 1) >= enough * bound:
-                return Spread(q * (q + 1) / bound, share)
+                return ClosestWishart(q * (q + 1) / bound, share)
         del halves
         for some in slices(clusters, AT_ONCE) if rho else ():
             weighted = moved[some] * signs
@@ -309,7 +315,73 @@ class Clustered:
             total += 2 * rho**2 * float(np.sum(by_zeta**2) + np.sum(both))
             left = np.matmul(of_others, weighted)  # J m_g (m_h'y_g), [g, h, n]
             total += 4 * rho * float(np.einsum("ghi,hgi->", left, np.matmul(zeta[some], moved)))
-        return Spread(q * (q + 1) / (total + squared_traces(moved, signs)), share)
+        return ClosestWishart(q * (q + 1) / (total + squared_traces(moved, signs)), share)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CR2(Clustered):
+    """CR2 with n = q + m free coefficients; `scores` are the adjusted ones.
+
+    - `raw_scores` [clusters, n] are those before the adjustment; None if there is no bootstrap, as with a penalty.
+    - `information_of_clusters` [clusters, n (n + 1) / 2] are the lower triangles of the information matrices of the clusters.
+      `linear` are the same for a linear regression whose rows have a mean weight of 1.
+    - `constant` [n] and `rho` define the working model.
+    """
+
+    raw_scores: np.ndarray | None
+    information_of_clusters: np.ndarray
+    linear: np.ndarray
+    constant: np.ndarray
+    rho: float
+
+    kind: ClassVar[str] = "cr2"
+
+    @cached_property
+    def model(self) -> ClusterModel:
+        """The working model."""
+        return ClusterModel(square(self.information_of_clusters), self.constant, float(self.rho), penalty=self.penalty)
+
+    @cached_property
+    def linear_model(self) -> ClusterModel:
+        """The same for a linear regression on the same columns, clusters and prior weights, with rho = 1.
+
+        The rows of a cluster then share half of the variance. The response does not enter. The result decides which tests by
+        cluster are reported.
+        """
+        information, penalty = square(self.linear), self.penalty
+        if penalty is not None:
+            # The weights have another mean, so the penalty has another unit.
+            penalty = penalty * np.trace(information.sum(0)) / np.trace(self.model.information.sum(0))
+        return ClusterModel(information, self.constant, 1.0, penalty=penalty)
+
+    def reference(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST, exactly: bool = True) -> Reference:
+        """t with Satterthwaite's degrees of freedom, or the wild cluster bootstrap."""
+        if not exactly:
+            return Reference(self.effective_clusters(transform), True, self.unseen(transform), fewest.df)
+        contrasts = self.bread.on_free(transform)
+        df, _ = self.model.satterthwaite(contrasts)
+        df_by_design, share = self.linear_model.satterthwaite(contrasts, enough=fewest.df)
+        few = (df_by_design >= AS_MANY * fewest.df_wild) & (df_by_design < AS_MANY * fewest.df) & (share >= SEEN)
+        wild = {}
+        if FEWEST_CLUSTERS <= self.count <= MOST_CLUSTERS and self.raw_scores is not None:
+            wild = wild_bootstrap(self.bread, self.model.information, self.raw_scores, contrasts, np.flatnonzero(few))
+        return Reference(df, True, share < SEEN, fewest.df, df_by_design=df_by_design, wild=wild)
+
+    def unseen(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        return self.linear_model.determined_share(self.bread.on_free(transform)) > 1 - SEEN
+
+    def _needed_jointly(self, coefficients: int, fewest: Fewest) -> float:
+        return coefficients - 1 + max(fewest.df_joint, coefficients)
+
+    def _joint_degrees(self, transform: scipy.sparse.csr_array, needed: float) -> tuple[float, float] | str:
+        """Those of AHT, or a lower bound where that is enough."""
+        contrasts = self.bread.on_free(transform)
+        if self.count * contrasts.shape[1] ** 2 * len(contrasts) ** 2 > LONGEST_AHT:
+            return "the degrees of freedom of a test by cluster would take too long"
+        by_design, share = self.linear_model.hotelling(contrasts, enough=AS_MANY * needed)
+        if share < SEEN:
+            return DETERMINED_ALONE
+        return self.model.hotelling(contrasts).df if by_design >= AS_MANY * needed else by_design, by_design
 
 
 def slices(size: int, at_once: int) -> Iterator[slice]:

@@ -19,11 +19,14 @@ The variances v_g have these degrees of freedom (`serial.degrees_of_freedom`). F
 approximates the sum of independent Wishart matrices with these covariances, and its degrees of freedom are used.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from tfglm.solvers import serial
+from tfglm.inference import serial
+from tfglm.inference.bread import Bread
 
 RHO = 1 / 9
 """The variance that the rows of a cluster share, over what they do not share. With 1, as in CR2's rule, a number that varies
@@ -33,24 +36,35 @@ CONSTANT = 1e-10
 """Share of a column's sum of squares in a cluster below which its variance there is a rounding error."""
 
 
-@dataclass(frozen=True)
-class ColumnsByCluster:
-    """The columns of the design matrix, summed by cluster of a column of clusters, or by date.
+@dataclass(frozen=True, eq=False)
+class ByDesign:
+    """The columns of the design matrix, summed by cluster of a column of clusters or of several, or by date.
 
     `sums` [clusters, n] are the h_g and `sizes` [clusters] the n_g, both for weights of mean 1 and in units in which M belongs
-    to the null model. `within` [clusters, n] are the k_gj, in any unit.
+    to the null model. `within` [clusters, n] are the k_gj, in any unit. `matrices` [clusters, n (n + 1) / 2] are the lower
+    triangles of the K_g; None if these are too large. `null` is M; None if the fit has the same.
     """
 
     sums: np.ndarray
     within: np.ndarray
     sizes: np.ndarray
+    matrices: np.ndarray | None = None
+    null: Bread | None = None
 
+    @classmethod
+    def of_column(cls, sums: np.ndarray, within: np.ndarray, sizes: np.ndarray, rows: float) -> Self:
+        """Those of the clusters of a column, from their weighted sums and the k_gj [clusters, n], and the sums of the weights,
+        `sizes` [clusters]. There are so many `rows` in all."""
+        mean = float(sizes.sum()) / rows
+        return cls(sums / np.sqrt(mean), within, sizes / mean)
 
-def columns_of(sums: np.ndarray, within: np.ndarray, sizes: np.ndarray, rows: float) -> ColumnsByCluster:
-    """The columns of some clusters, from their weighted sums and the k_gj [clusters, n], and the sums of the weights, `sizes`
-    [clusters]. There are so many `rows` in all."""
-    mean = float(sizes.sum()) / rows
-    return ColumnsByCluster(sums / np.sqrt(mean), within, sizes / mean)
+    @classmethod
+    def joined(cls, columns: Sequence[Self], matrices: np.ndarray | None, null: Bread | None) -> Self:
+        """Those of the clusters of several columns, which follow each other."""
+        sums, within, sizes = (
+            np.concatenate([getattr(each, name) for each in columns]) for name in ("sums", "within", "sizes")
+        )
+        return cls(sums, within, sizes, matrices, null)
 
 
 def within(sums: np.ndarray, squares: np.ndarray, sizes: np.ndarray) -> np.ndarray:

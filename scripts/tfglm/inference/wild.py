@@ -21,9 +21,8 @@ contains the values that a test does not reject.
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 
-from tfglm.solvers.fitted import Fitted
+from tfglm.inference.bread import Bread
 
 FEWEST_CLUSTERS = 6
 """With 5 clusters the smallest p-value is 1 / 16."""
@@ -100,18 +99,37 @@ def signs_of(clusters: int) -> np.ndarray:
     return np.vstack([np.ones(clusters), drawn])
 
 
-def wild_bootstrap(fitted: Fitted, transform: scipy.sparse.csr_array, places: np.ndarray) -> dict[int, WildBootstrap]:
-    """Return the draws for some rows of a transformation of the coefficients, by their place."""
+def wild_bootstrap(
+    bread: Bread, information: np.ndarray, scores: np.ndarray, contrasts: np.ndarray, places: np.ndarray
+) -> dict[int, WildBootstrap]:
+    """Return the draws for the contrasts at some places, by their place.
+
+    Parameters
+    ----------
+    bread
+        M.
+    information
+        The K_g, [clusters, free, free].
+    scores
+        The sums of the derivatives of the loss by cluster, which are the scores with the opposite sign, [clusters, free].
+    contrasts
+        [contrasts, free].
+    places
+        Those of the contrasts with draws.
+    """
     if not len(places):
         return {}
-    assert fitted.clustered
-    # Passes sum the derivatives of the loss, which are the scores with the opposite sign.
-    information, scores, split = fitted.clustered.information, -fitted.cluster_scores, len(fitted.dense)
+    scores = -scores
     signs, result = signs_of(len(scores)), {}
-    for place, contrast in zip(places.tolist(), fitted.on_free(transform[places]), strict=True):
-        on = solved(fitted, contrast[None], split)[0]  # M c
+
+    def solved(rows: np.ndarray) -> np.ndarray:
+        """Rows [rows, free] times M."""
+        return np.hstack(bread.solved(*np.split(rows, [len(bread.dense)], axis=1)))
+
+    for place, contrast in zip(places.tolist(), contrasts[places], strict=True):
+        on = solved(contrast[None])[0]  # M c
         moved = information @ on  # K_g M c
-        within = solved(fitted, moved, split)  # c'M K_g M
+        within = solved(moved)  # c'M K_g M
         moved /= contrast @ on
         own = np.stack([scores @ on, moved @ on])
         others = np.stack([within @ scores.T, within @ moved.T])
@@ -120,8 +138,3 @@ def wild_bootstrap(fitted: Fitted, transform: scipy.sparse.csr_array, places: np
         denominators = np.stack([products[0], 2 * products[1], products[2]])
         result[place] = WildBootstrap(own @ signs.T, denominators, float(np.sqrt(own[0] @ own[0])))
     return result
-
-
-def solved(fitted: Fitted, rows: np.ndarray, split: int) -> np.ndarray:
-    """Rows [rows, free] times M."""
-    return np.hstack(fitted.solved(rows[:, :split], rows[:, split:]))
