@@ -1,4 +1,4 @@
-"""From estimates to errors and tests: one covariance for each fit, which has its variances, tests and storage.
+"""From estimates to errors and tests (fitted.py): each kind of covariance has its variances, tests and storage in one place.
 
-`fitted` has the estimates, `bread` the inverse information matrix, and each other file a kind of covariance or a part of it.
+May import: design. It sees no rows.
 """

@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.sparse
 
 from tfglm.inference import effective, serial
-from tfglm.inference.bread import Bread, BreadRows, ByCluster, Prior, chunks
+from tfglm.inference.bread import Bread, BreadRows, ByCluster, Prior, chunks, square
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.effective import ByDesign
 from tfglm.inference.reference import (
@@ -24,7 +24,6 @@ from tfglm.inference.reference import (
     JointReference,
     Reference,
 )
-from tfglm.inference.triangles import square
 
 LARGEST_CHECKED = 1_000
 """Largest number of coefficients for the check that their covariance matrix is positive semidefinite. It takes some seconds."""

@@ -38,9 +38,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from tfglm.inference.bread import square
 from tfglm.inference.clustered import Clustered
 from tfglm.inference.reference import AS_MANY, DETERMINED_ALONE, FEWEST, SEEN, Fewest, Reference
-from tfglm.inference.triangles import square
 from tfglm.inference.wild import FEWEST_CLUSTERS, MOST_CLUSTERS, wild_bootstrap
 
 DETERMINED = 1e-8
@@ -328,11 +328,11 @@ class CR2(Clustered):
     - `constant` [n] and `rho` define the working model.
     """
 
-    raw_scores: np.ndarray | None
     information_of_clusters: np.ndarray
     linear: np.ndarray
     constant: np.ndarray
     rho: float
+    raw_scores: np.ndarray | None = None
 
     kind: ClassVar[str] = "cr2"
 

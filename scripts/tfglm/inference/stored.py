@@ -1,12 +1,9 @@
-"""Covariances as named arrays, which a checkpoint keeps.
-
-The fields of a kind are its storage: `clustered/bread/loadings` is the field `loadings` of the field `bread`. A field that is
-None has no array.
-"""
+"""A fit as named arrays, which a checkpoint keeps. They are its fields: `covariance/cr2/bread/loadings` are the `loadings` of the
+`bread` of a `covariance` of the kind `cr2`. A field that is None has no array."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
@@ -16,22 +13,7 @@ from tfglm.inference.covariance import Covariance
 from tfglm.inference.cr2 import CR2
 from tfglm.inference.sandwich import Sandwich
 
-KINDS: dict[str, type[Covariance]] = {
-    kind.kind: kind for kind in (Classical, Unconditional, Sandwich, Clustered, Serial, Crossed, CR2)
-}
-
-T = TypeVar("T")
-
-
-def covariance_arrays(covariance: Covariance) -> dict[str, Any]:
-    """The arrays and numbers of a covariance by name."""
-    return {f"{covariance.kind}/{name}": value for name, value in arrays(covariance).items()}
-
-
-def covariance_from(stored: Mapping[str, np.ndarray]) -> Covariance:
-    """The covariance with these arrays. Raises KeyError for an array that is missing."""
-    kind = next(iter(stored), "covariance").partition("/")[0]
-    return restored(KINDS[kind], inside(stored, kind))
+KINDS = {kind.kind: kind for kind in (Classical, Unconditional, Sandwich, Clustered, Serial, Crossed, CR2)}
 
 
 def arrays(value: Any) -> dict[str, Any]:
@@ -45,27 +27,29 @@ def arrays(value: Any) -> dict[str, Any]:
     for each in fields(value):
         content = getattr(value, each.name)
         if is_dataclass(content):
-            found |= {f"{each.name}/{name}": array for name, array in arrays(content).items()}
-        elif content is not None:
+            name = f"{each.name}/{content.kind}" if isinstance(content, Covariance) else each.name
+            found |= {f"{name}/{inner}": array for inner, array in arrays(content).items()}
+        elif isinstance(content, np.ndarray | np.generic | float | int):
             found[each.name] = content
     return found
 
 
-def restored(kind: type[T], stored: Mapping[str, np.ndarray]) -> T:
-    """The dataclass that `arrays` has made these of. Raises KeyError for one that is missing."""
-    hints, values = get_type_hints(kind), dict[str, Any]()
-    for each in fields(kind):  # type: ignore[arg-type]
-        parts: list[Any] = [hint for hint in (hints[each.name], *get_args(hints[each.name])) if is_dataclass(hint)]
-        content = inside(stored, each.name)
-        if parts and content:
-            values[each.name] = restored(parts[0], content)
-        elif each.name in stored:
+def restored(dataclass: Any, stored: Mapping[str, Any]) -> Any:
+    """The dataclass of which `arrays` has made these. Raises KeyError for one that is missing."""
+    values, hints = {}, get_type_hints(dataclass)
+    for each in fields(dataclass):
+        part = next(filter(is_dataclass, (hints[each.name], *get_args(hints[each.name]))), None)
+        inside = behind(each.name, stored)
+        if part is Covariance and inside:
+            kind = next(iter(inside)).partition("/")[0]
+            part, inside = KINDS[kind], behind(kind, inside)
+        if part and inside:
+            values[each.name] = restored(part, inside)
+        elif each.name in stored or (each.default is MISSING and each.default_factory is MISSING):
             values[each.name] = stored[each.name]
-        elif each.default is MISSING and each.default_factory is MISSING:
-            values[each.name] = None if type(None) in get_args(hints[each.name]) else stored[each.name]
-    return kind(**values)
+    return dataclass(**values)
 
 
-def inside(stored: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """The arrays behind this name and `/`, without these."""
+def behind(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays whose names begin with this name and `/`, without these."""
     return {key.removeprefix(f"{name}/"): array for key, array in stored.items() if key.startswith(f"{name}/")}

@@ -12,7 +12,7 @@ from tfglm.config.std_errors import ROBUST, SERIAL, UNCONDITIONAL
 from tfglm.engine.workload import Workload
 from tfglm.families.gaussian import Gaussian
 from tfglm.inference import serial
-from tfglm.inference.bread import Bread
+from tfglm.inference.bread import Bread, triangles
 from tfglm.inference.classical import Classical, Unconditional
 from tfglm.inference.clustered import Clustered, Crossed, Serial
 from tfglm.inference.covariance import Covariance
@@ -21,7 +21,6 @@ from tfglm.inference.effective import ByDesign
 from tfglm.inference.fitted import Fitted, FittedPath, SeparatedRows
 from tfglm.inference.reference import has_dispersion
 from tfglm.inference.sandwich import Sandwich
-from tfglm.inference.triangles import triangles
 from tfglm.solvers.cluster_sums import Priors, Scores, matrices_of
 from tfglm.solvers.information import Factored
 from tfglm.solvers.objective import Solution
