@@ -6,10 +6,10 @@ import pytest
 import scipy.special
 
 from pools import fit_files, ingest_frame, margins
-from tfglm.engine import averaging
-from tfglm.engine.averages import LevelMeans
-from tfglm.engine.averaging import average
+from tfglm.engine import averages
+from tfglm.engine.averages import LevelMeans, average
 from tfglm.engine.binned_averages import FARTHEST, BinnedMeans, is_alone
+from tfglm.engine.reductions import Together
 from tfglm.engine.workload import Workload
 from tfglm.results.margins import Largest
 
@@ -90,8 +90,8 @@ def margins_of(fit, files, **settings):
 def test_each_average_is_that_of_rows_but_for_rounding_errors(files):
     design, model, _ = fit_files(files, FORMULA.format("count"), "poisson")
     level = design.categorical_by_name["level"]
-    of_rows, of_bins = LevelMeans(design, level, model.coefficients), BinnedMeans(design, level, model.coefficients)
-    average(Workload(design, files, "train"), [of_rows, of_bins], model.coefficients)
+    both = Together({kind: kind(design, level, model.coefficients) for kind in (LevelMeans, BinnedMeans)})
+    (of_rows,), (of_bins,) = average(Workload(design, files, "train"), both, model.coefficients)[1].values()
     assert of_bins.mean == pytest.approx(of_rows.mean, rel=1e-13)
     assert of_bins.derivative == pytest.approx(of_rows.derivative, rel=1e-12, abs=1e-14)
 
@@ -124,8 +124,8 @@ def test_pieces_are_merged_in_their_order_whatever_the_threads(name, files, monk
     formula, family, settings, how = PIECES[name]
     fit = fit_files(files, formula, family, **settings)
     whole = margins_of(fit, files, **how)
-    monkeypatch.setattr(averaging, "ROWS_OF_PIECE", 1)
-    assert len(averaging.pieces(Workload(fit[0], files, "train"))) == 2
+    monkeypatch.setattr(averages, "ROWS_OF_PIECE", 1)
+    assert len(averages.pieces(Workload(fit[0], files, "train"))) == 2
     one, three = (margins_of(fit, files, threads=threads, **how) for threads in (1, 3))
     for table in ("effects", "means"):
         pd.testing.assert_frame_equal(getattr(one, table), getattr(three, table), check_exact=True)

@@ -20,8 +20,8 @@ from tfglm.design.arithmetic import tree_of
 from tfglm.design.derivatives import DERIVATIVES, derivative
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.design.transforms import TRANSFORMS, FormulaCall, apply, learn
-from tfglm.engine.averages import LevelMeans
-from tfglm.engine.averaging import average
+from tfglm.engine.averages import LevelMeans, average
+from tfglm.engine.reductions import Together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_ERRORS, NO_SLOPE, PENALISED, Margins
@@ -241,8 +241,8 @@ def test_the_same_rows_give_the_same_bytes_and_other_blocks_nearly_the_same(file
     pd.testing.assert_frame_equal(once.means, again.means, check_exact=True)
     coefficients = fit[1].coefficients
     carrier = fit[0].categorical_by_name["carrier"]
-    few, many = (LevelMeans(fit[0], carrier, coefficients, cells_at_once=cells) for cells in (10, 2**15))
-    average(Workload(fit[0], files, "train"), [few, many], coefficients)
+    both = Together({cells: LevelMeans(fit[0], carrier, coefficients, cells_at_once=cells) for cells in (10, 2**15)})
+    (few,), (many,) = average(Workload(fit[0], files, "train"), both, coefficients)[1].values()
     assert few.mean == pytest.approx(many.mean, rel=1e-13)
     assert few.derivative == pytest.approx(many.derivative, rel=1e-10, abs=1e-15)
 

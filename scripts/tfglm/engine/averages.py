@@ -1,11 +1,13 @@
 """Averages over rows of what a model predicts if one column were another, and their derivatives by the coefficients.
 
-With m the weight of a row, M = sum m, mu the mean of the response, x' the row of the design matrix on the scale of the fit:
+With m the weight of a row, M = sum m, mu_c the mean of outcome c, eta_k the linear predictor of equation k and x_k' the row
+of its design matrix on the scale of the fit (engine.outcomes):
 
-- of a factor, for each level l, with x_l the row as it were at that level:
-  F_l = sum m mu(x_l'b) / M and dF_l/db = sum m mu'(x_l'b) x_l / M;
-- of a number z: F = sum m mu'(x'b) s / M with s = (dx/dz)'b, and dF/db = sum m (mu''(x'b) s x + mu'(x'b) dx/dz) / M;
-- of the response itself: F = sum m mu(x'b) / M and dF/db = sum m mu'(x'b) x / M.
+- of a factor, for each level l, with x_kl the row as it were at that level:
+  F_lc = sum m mu_c / M and dF_lc/db_k = sum m dmu_c/deta_k x_kl / M, all at x_kl;
+- of a number z, with s_k = (dx_k/dz)'b_k: F_c = sum m d_c / M with d_c = sum over k of dmu_c/deta_k s_k, and
+  dF_c/db_k = sum m (dd_c/deta_k x_k + dmu_c/deta_k dx_k/dz) / M;
+- of the response itself: F_c = sum m mu_c / M and dF_c/db_k = sum m dmu_c/deta_k x_k / M.
 
 All of them may be averages over the rows as they would be in a scenario, where some columns have the same value in all rows.
 
@@ -13,37 +15,48 @@ The design matrix is never made: a row has for each part of the design a group a
 instead of the group, which is the combination of the levels of its other factors: with the level it tells the coefficient.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Self
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 
-from tfglm.design import thin_plates
-from tfglm.design.derivatives import derivative
+from tfglm.design import derivatives, thin_plates
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import standardised
 from tfglm.design.scenarios import Scenario
 from tfglm.design.terms import Part
 from tfglm.engine import kernels
-from tfglm.engine.averaged import AveragesByLevel, AverageSlope
+from tfglm.engine.estimands import AveragesByLevel, AverageSlope
 from tfglm.engine.evaluated import Evaluated
+from tfglm.engine.outcomes import (
+    Outcomes,
+    differentiated,
+    joined,
+    outcomes_of,
+    parts_of_equations,
+    parts_of_predictors,
+)
 from tfglm.engine.parts import looked_up_parts
+from tfglm.engine.reductions import Partial, Reduction, Together, added
 from tfglm.engine.rows import Multiplier
+from tfglm.engine.workload import Workload
 
 CELLS_AT_ONCE = 2**15
-"""Rows times levels that are processed together, so that the intermediate arrays stay in the caches."""
+"""Rows times levels and outcomes that are processed together, so that the intermediate arrays stay in the caches."""
+
+ROWS_OF_PIECE = 2**22
+"""At least, of what one thread adds: sums for each coefficient are added after it."""
 
 
 class AveragedBlock:
     """The rows of a block that take part, [rows].
 
     They have `weight`, `frequency`, `offset`, and for each part of the design the `group` and the `number` of a row. With
-    these coefficients [p], which are finite, they also have the linear predictor `eta`, the `mean` of the response, and its
-    first and second derivative by eta, `slope` and `curvature`.
+    these coefficients [p], which are finite, they also have `outcomes`.
     """
 
     def __init__(self, design: Design, parts: np.ndarray, evaluated: Evaluated, coefficients: np.ndarray):
@@ -94,20 +107,14 @@ class AveragedBlock:
         return eta
 
     @cached_property
-    def eta(self) -> np.ndarray:
-        return self.linear_predictor(self._coefficients, self._parts)
-
-    @cached_property
-    def mean(self) -> np.ndarray:
-        return self._design.distribution.mean(self.eta)
-
-    @cached_property
-    def slope(self) -> np.ndarray:
-        return self._design.distribution.slope(self.eta, self.mean)
-
-    @cached_property
-    def curvature(self) -> np.ndarray:
-        return self._design.distribution.curvature(self.eta, self.mean)
+    def outcomes(self) -> Outcomes:
+        """The means of the response, and their derivatives times the weights."""
+        predictors = {
+            equation: self.linear_predictor(self._coefficients, self._parts[own])
+            for equation, own in parts_of_predictors(self._design).items()
+        }
+        eta = joined(self._design, self._coefficients, predictors)
+        return outcomes_of(self._design.distribution, eta, self.weight)
 
     def values(self, number: Numeric) -> np.ndarray:
         """Return the values of a factor that is one number."""
@@ -118,7 +125,7 @@ class AveragedBlock:
         if len(factor.columns) > 1:
             numbers = tuple(self._kept(each) for each in self._evaluated.rows.values(factor))
             return thin_plates.slopes(numbers, factor.learnt[-1], by=factor.columns.index(value.column))
-        return derivative(factor.learnt, self.values(value))
+        return derivatives.derivative(factor.learnt, self.values(value))
 
     def product(self, multiplier: Multiplier) -> np.ndarray:
         """The product of some numbers on the scale of the fit."""
@@ -128,24 +135,54 @@ class AveragedBlock:
         return self._kept(self._evaluated.rows.multiplied([multiplier], out)[0])
 
 
-class Averages(ABC):
-    """Sums over rows that become averages."""
+@dataclass
+class MeanSums(Partial):
+    """The weight of some rows, and by outcome the sums of its mean; also of levels, [outcomes, levels]. The `derivatives` of the
+    outcomes that are `differentiated` are [p] each, or of levels by part of the design. `unknown` and `infinite` say why a row
+    has no mean."""
 
-    @abstractmethod
-    def add(self, block: AveragedBlock) -> None:
-        """Add the rows of a block."""
+    weight: float
+    totals: np.ndarray
+    derivatives: dict[int, Any]
+    unknown: bool = False
+    infinite: bool = False
 
-    @abstractmethod
-    def merge(self, other: Self) -> None:
-        """Add the rows of another of the same kind, which is finished."""
+    def means(self, by_outcome: Mapping[int, np.ndarray]) -> list[tuple[Any, np.ndarray]]:
+        """The mean of each outcome with its derivative, from the sums of derivatives."""
+        rest = -sum(by_outcome.values(), np.zeros(()))
+        return [
+            (total / self.weight, by_outcome.get(outcome, rest) / self.weight)
+            for outcome, total in enumerate(self.totals)
+        ]
 
-    def finish(self) -> None:
-        """Bring all rows that were added into the sums; here they are."""
-        return
+
+class Means(Reduction):
+    """The means over rows of a function of the linear predictors for each outcome, with their derivatives by the coefficients
+    [p]."""
+
+    def __init__(self, design: Design, coefficients: np.ndarray):
+        self._design, self._family = design, design.distribution
+        self._finite = np.where(np.isfinite(coefficients), coefficients, 0.0)
+        self._multipliers, self._parts = looked_up_parts(design)
+        self._equations, self._predictors = parts_of_equations(design), parts_of_predictors(design)
+        self._outcomes = len(design.likelihood.class_labels) if design.equations else 1
+
+    def start(self) -> MeanSums:
+        derivatives = {outcome: np.zeros(self._design.size) for outcome in differentiated(self._design)}
+        return MeanSums(0.0, np.zeros(self._outcomes), derivatives)
+
+    def _add_product(self, block: AveragedBlock, derivative: np.ndarray, number: int, value: np.ndarray) -> None:
+        """Add the sums of a value [rows] by the coefficients of a part to a derivative [p]; numbers have multiplied it."""
+        part = self._design.parts[number]
+        if part.grouping:
+            job = np.array([[part.where.start, self._parts[number, 1]]])
+            kernels.add_by_group(derivative, job, block.groups, value)
+        else:
+            derivative[part.where] += value.sum()
 
 
-class LevelMeans(Averages):
-    """The mean of the response with a factor set to each of its levels in all rows.
+class LevelMeans(Means):
+    """The mean of each outcome with a factor set to each of its levels in all rows.
 
     `coefficients` [p] may be infinite, because a mean has a limit then; NaN is a coefficient without rows. `unknown`
     [levels] marks levels that some rows cannot be set to: no row has them together with the other levels of these rows.
@@ -156,23 +193,15 @@ class LevelMeans(Averages):
     def __init__(
         self, design: Design, factor: Categorical, coefficients: np.ndarray, cells_at_once: int = CELLS_AT_ONCE
     ):
-        self._design, self._family, self._cells_at_once = design, design.distribution, cells_at_once
-        self._levels, self._parts = len(factor.levels), looked_up_parts(design)[1]
-        self._finite = np.where(np.isfinite(coefficients), coefficients, 0.0)
+        super().__init__(design, coefficients)
+        self._cells_at_once, self._levels = cells_at_once, len(factor.levels)
         self._changed = {
             number: contexts(design, part, factor.name)
             for number, part in enumerate(design.parts)
             if factor.name in part.grouping
         }
-        self._unchanged = np.delete(self._parts, list(self._changed), axis=0)
         self.unknown, self.infinite = np.zeros((2, self._levels), bool)
         self._tables = self._coefficients_of_levels(coefficients)
-        width = 1 if self._family.quadratic else self._levels
-        self._total, self._weight = np.zeros((1, width)), 0.0
-        self._derivative = [
-            np.zeros((len(self._tables[number]) if number in self._tables else part.size, width))
-            for number, part in enumerate(design.parts)
-        ]
 
     def _coefficients_of_levels(self, coefficients: np.ndarray) -> dict[int, np.ndarray]:
         """The coefficients of each part with the factor, [contexts, levels]."""
@@ -194,48 +223,75 @@ class LevelMeans(Averages):
             tables[number] = table
         return tables
 
-    def add(self, block: AveragedBlock) -> None:
-        self._weight += float(block.weight.sum())
+    def start(self) -> MeanSums:
+        width = 1 if self._family.quadratic else self._levels
+        derivatives = {
+            outcome: [
+                np.zeros((len(self._tables[number]) if number in self._tables else part.size, width))
+                for number, part in enumerate(self._design.parts)
+            ]
+            for outcome in differentiated(self._design)
+        }
+        return MeanSums(0.0, np.zeros((self._outcomes, width)), derivatives)
+
+    def map(self, block: AveragedBlock, partial: MeanSums) -> None:
+        partial.weight += float(block.weight.sum())
         groups = [
             self._changed[number][0][block.group(number)] if number in self._changed else block.group(number)
             for number in range(len(self._parts))
         ]
         if self._family.quadratic:
-            self._total += (block.weight * block.offset).sum()
-            self._add_derivative(block, groups, slice(None), block.weight[:, None])
+            partial.totals += (block.weight * block.offset).sum()
+            slope, all_rows = block.weight[:, None], slice(None)
+            self._add_derivative(block, partial.derivatives[0], range(len(groups)), groups, all_rows, slope)
             return
-        rest = block.linear_predictor(self._finite, self._unchanged)
-        step = max(1, self._cells_at_once // self._levels)
-        for first in range(0, len(rest), step):
+        rest = {equation: self._rest(block, own) for equation, own in self._predictors.items()}
+        step = max(1, self._cells_at_once // (self._levels * self._outcomes))
+        for first in range(0, len(block.weight), step):
             some = slice(first, first + step)
-            eta = np.repeat(rest[some, None], self._levels, axis=1)
-            for number, table in self._tables.items():
-                kernels.add_levels(eta, table, groups[number][some], block.number(number)[some])
-            mean, total = self._family.mean(eta), np.zeros_like(self._total)
-            kernels.add_by_level(total, np.zeros(len(mean), np.uint32), block.weight[some], mean)
-            # Add a block separately first: a long chain of additions loses digits.
-            self._total += total
-            slope = self._family.slope(eta, mean) * block.weight[some, None]
-            self._add_derivative(block, groups, some, slope)
+            weight, predictors = block.weight[some], {}
+            for equation, own in self._predictors.items():
+                predictors[equation] = np.repeat(rest[equation][some, None], self._levels, axis=1)
+                for number in (number for number in own if number in self._tables):
+                    levels = predictors[equation], self._tables[number]
+                    kernels.add_levels(*levels, groups[number][some], block.number(number)[some])
+            eta = joined(self._design, self._finite, predictors)
+            outcomes, nowhere = outcomes_of(self._family, eta, weight[:, None]), np.zeros(len(weight), np.uint32)
+            for outcome, totals in enumerate(partial.totals):
+                # Add a block separately first: a long chain of additions loses digits.
+                total = np.zeros((1, self._levels))
+                kernels.add_by_level(total, nowhere, weight, np.ascontiguousarray(outcomes.mean(outcome)))
+                totals += total[0]
+            for outcome, derivative in partial.derivatives.items():
+                for equation, own in self._equations.items():
+                    slope = outcomes.slope(outcome, equation)
+                    self._add_derivative(block, derivative, own, groups, some, slope)
 
-    def _add_derivative(self, block: AveragedBlock, groups: list[np.ndarray], some: slice, slope: np.ndarray) -> None:
-        for number, sums in enumerate(self._derivative):
-            kernels.add_by_level(sums, groups[number][some], block.number(number)[some], slope)
+    def _rest(self, block: AveragedBlock, own: Sequence[int]) -> np.ndarray:
+        """The linear predictor of some parts without the factor."""
+        return block.linear_predictor(self._finite, self._parts[[each for each in own if each not in self._changed]])
 
-    def merge(self, other: Self) -> None:
-        self._total += other._total
-        self._weight += other._weight
-        for sums, more in zip(self._derivative, other._derivative, strict=True):
-            sums += more
+    def _add_derivative(
+        self,
+        block: AveragedBlock,
+        derivative: Sequence[np.ndarray],
+        own: Iterable[int],
+        groups: Sequence[np.ndarray],
+        some: slice,
+        slope: np.ndarray,
+    ) -> None:
+        for number in own:
+            kernels.add_by_level(derivative[number], groups[number][some], block.number(number)[some], slope)
 
-    def for_class(self, number: int) -> AveragesByLevel:
-        """The averages; there is one response alone (engine.class_averages)."""
-        return AveragesByLevel(self.mean, self.derivative, self.unknown, self.infinite)
-
-    @cached_property
-    def derivative(self) -> np.ndarray:
-        """The derivative by the coefficients, [levels, p]."""
-        return self._assembled(self._derivative)
+    def finish(self, total: MeanSums) -> list[AveragesByLevel]:
+        averages = []
+        by_outcome = {outcome: self._assembled(of_parts) for outcome, of_parts in total.derivatives.items()}
+        for mean, derivative in total.means(by_outcome):
+            if self._family.quadratic:
+                mean = mean + derivative @ self._finite
+            mean = np.where(self.unknown, np.nan, mean)
+            averages.append(AveragesByLevel(mean, derivative, self.unknown, self.infinite))
+        return averages
 
     def _assembled(self, of_parts: Sequence[np.ndarray]) -> np.ndarray:
         """A derivative [levels, p] from its sums by part."""
@@ -247,15 +303,7 @@ class LevelMeans(Averages):
             places = self._changed[number][1]
             context, level = np.nonzero(places >= 0)
             result[level, places[context, level]] = np.broadcast_to(sums, places.shape)[context, level]
-        return result / self._weight
-
-    @cached_property
-    def mean(self) -> np.ndarray:
-        """[levels], NaN where some rows cannot be set to the level."""
-        mean = np.broadcast_to(self._total[0] / self._weight, self._levels)
-        if self._family.quadratic:
-            mean = mean + self.derivative @ self._finite
-        return np.where(self.unknown, np.nan, mean)
+        return result
 
 
 def contexts(design: Design, part: Part, factor: str) -> tuple[np.ndarray, np.ndarray]:
@@ -272,75 +320,30 @@ def contexts(design: Design, part: Part, factor: str) -> tuple[np.ndarray, np.nd
     return context.astype(np.uint32), places
 
 
-class AtScenario(Averages):
+class AtScenario(Together):
     """Other averages, of the rows as they would be in a scenario."""
 
-    def __init__(self, scenario: Scenario, averages: Sequence[Averages]):
-        self._scenario, self._averages = scenario, averages
+    def __init__(self, scenario: Scenario, averages: Mapping[Any, Reduction]):
+        super().__init__(averages)
+        self._scenario = scenario
 
-    def _changed(self, block: AveragedBlock) -> AveragedBlock:
+    def changed(self, block: AveragedBlock) -> AveragedBlock:
         return block.at(self._scenario)
 
-    def add(self, block: AveragedBlock) -> None:
-        changed = self._changed(block)
-        for of_rows in self._averages:
-            of_rows.add(changed)
 
-    def merge(self, other: Self) -> None:
-        for of_rows, more in zip(self._averages, other._averages, strict=True):
-            of_rows.merge(more)
-
-    def finish(self) -> None:
-        for of_rows in self._averages:
-            of_rows.finish()
-
-
-class AtCoefficients(AtScenario):
+class AtCoefficients(Together):
     """Other averages, of the rows with other coefficients [p]."""
 
-    def __init__(self, coefficients: np.ndarray, averages: Sequence[Averages]):
-        self._coefficients, self._averages = np.where(np.isfinite(coefficients), coefficients, 0.0), averages
+    def __init__(self, coefficients: np.ndarray, averages: Mapping[Any, Reduction]):
+        super().__init__(averages)
+        self._coefficients = np.where(np.isfinite(coefficients), coefficients, 0.0)
 
-    def _changed(self, block: AveragedBlock) -> AveragedBlock:
+    def changed(self, block: AveragedBlock) -> AveragedBlock:
         return block.with_coefficients(self._coefficients)
 
 
-class RowMean(Averages):
-    """The mean over rows of a function of the linear predictor, with its derivative by the coefficients."""
-
-    def __init__(self, design: Design, coefficients: np.ndarray):
-        self._design, self._family = design, design.distribution
-        self._coefficients = np.where(np.isfinite(coefficients), coefficients, 0.0)
-        self._multipliers, self._parts = looked_up_parts(design)
-        self._total = self._weight = 0.0
-        self._derivative = np.zeros(design.size)
-
-    def merge(self, other: Self) -> None:
-        self._total += other._total
-        self._weight += other._weight
-        self._derivative += other._derivative
-
-    @property
-    def derivative(self) -> np.ndarray:
-        """By the coefficients, [p]."""
-        return self._derivative / self._weight
-
-    @property
-    def mean(self) -> float:
-        return self._total / self._weight
-
-    def _add_product(self, block: AveragedBlock, derivative: np.ndarray, number: int, value: np.ndarray) -> None:
-        """Add the sums of a value [rows] by the coefficients of a part to a derivative [p]; numbers have multiplied it."""
-        part = self._design.parts[number]
-        if part.grouping:
-            job = np.array([[part.where.start, self._parts[number, 1]]])
-            kernels.add_by_group(derivative, job, block.groups, value)
-        else:
-            derivative[part.where] += value.sum()
-
-
-class MeanResponse(RowMean):
-    """The mean of the response: of all rows in a scenario.
+class MeanResponse(Means):
+    """The mean of each outcome: of all rows in a scenario.
 
     There is none if some row has a combination of levels that no training row has, or a coefficient without an estimate.
     """
@@ -348,48 +351,36 @@ class MeanResponse(RowMean):
     def __init__(self, design: Design, coefficients: np.ndarray):
         super().__init__(design, coefficients)
         self._missing, self._infinite = np.isnan(coefficients), np.isinf(coefficients)
-        self.unknown = self.infinite = False
 
-    def add(self, block: AveragedBlock) -> None:
-        self._check(block)
-        self._total += float((block.weight * block.mean).sum())
-        self._weight += float(block.weight.sum())
-        self._add_derivative(block, self._derivative, range(len(self._parts)), block.weight * block.slope)
-
-    def _check(self, block: AveragedBlock) -> None:
-        """Note whether a row has no mean."""
-        self.unknown |= block.is_unknown
+    def map(self, block: AveragedBlock, partial: MeanSums) -> None:
+        partial.unknown |= block.is_unknown
         for number, part in enumerate(self._design.parts):
             missing, infinite = self._missing[part.where], self._infinite[part.where]
             if missing.any() or infinite.any():
                 group = block.group(number)
-                self.unknown |= bool(missing[group].any())
-                self.infinite |= bool(infinite[group].any())
+                partial.unknown |= bool(missing[group].any())
+                partial.infinite |= bool(infinite[group].any())
+        partial.weight += float(block.weight.sum())
+        for outcome in range(self._outcomes):
+            partial.totals[outcome] += float((block.weight * block.outcomes.mean(outcome)).sum())
+        for outcome, derivative in partial.derivatives.items():
+            for equation, own in self._equations.items():
+                slope = block.outcomes.slope(outcome, equation)
+                for number in own:
+                    value = slope * block.number(number) if self._design.parts[number].multiplier else slope
+                    self._add_product(block, derivative, number, value)
 
-    def _add_derivative(
-        self, block: AveragedBlock, derivative: np.ndarray, parts: Iterable[int], slope: np.ndarray
-    ) -> None:
-        """Add sum of slope x of some parts to a derivative by the coefficients [p]."""
-        for number in parts:
-            value = slope * block.number(number) if self._design.parts[number].multiplier else slope
-            self._add_product(block, derivative, number, value)
-
-    def merge(self, other: Self) -> None:
-        super().merge(other)
-        self.unknown |= other.unknown
-        self.infinite |= other.infinite
-
-    def for_class(self, number: int) -> AveragesByLevel:
-        """The mean as that of one level; there is one response alone (engine.class_averages)."""
-        return self._as_level(self.mean, self.derivative)
-
-    def _as_level(self, mean: float, derivative: np.ndarray) -> AveragesByLevel:
-        unknown, infinite = np.array([self.unknown]), np.array([self.infinite])
-        return AveragesByLevel(np.where(unknown | infinite, np.nan, [mean]), derivative[None], unknown, infinite)
+    def finish(self, total: MeanSums) -> list[AveragesByLevel]:
+        """The means, each as that of one level."""
+        unknown, infinite = np.array([total.unknown]), np.array([total.infinite])
+        return [
+            AveragesByLevel(np.where(unknown | infinite, np.nan, [mean]), derivative[None], unknown, infinite)
+            for mean, derivative in total.means(total.derivatives)
+        ]
 
 
-class MeanSlope(RowMean):
-    """The mean of the derivative of the response's mean by a column of numbers, through all functions of it."""
+class MeanSlope(Means):
+    """The mean of the derivative of each outcome by a column of numbers, through all functions of it."""
 
     def __init__(self, design: Design, column: str, coefficients: np.ndarray):
         super().__init__(design, coefficients)
@@ -399,20 +390,19 @@ class MeanSlope(RowMean):
             number for number, part in enumerate(design.parts) if any(name in self._own for name, _ in part.multiplier)
         ]
 
-    def add(self, block: AveragedBlock) -> None:
+    def map(self, block: AveragedBlock, partial: MeanSums) -> None:
         by_multiplier = self._slopes(block)
-        change = self._with_offset(block, self._change(block, by_multiplier, self._changed))
-        first = block.weight * block.slope
-        second = block.weight * block.curvature * change
-        self._total += float((first * change).sum())
-        self._weight += float(block.weight.sum())
-        self._add_derivative(block, self._derivative, range(len(self._parts)), first, second, by_multiplier)
-
-    def _with_offset(self, block: AveragedBlock, change: np.ndarray) -> np.ndarray:
-        """A derivative of the linear predictor by the column, with that of the offset if it is of the column."""
-        offset = self._design.roles.offset
-        own = offset is not None and offset.column == self._value.column
-        return change + block.derivatives(offset, self._value)[0] if offset and own else change
+        along = block.outcomes.along(
+            {equation: self._change(block, by_multiplier, own) for equation, own in self._predictors.items()}
+        )
+        partial.weight += float(block.weight.sum())
+        for outcome in range(self._outcomes):
+            partial.totals[outcome] += float(block.outcomes.change(outcome, along).sum())
+        for outcome, derivative in partial.derivatives.items():
+            for equation, own in self._equations.items():
+                first = block.outcomes.slope(outcome, equation)
+                second = block.outcomes.bend(outcome, equation, along)
+                self._add_derivative(block, derivative, own, first, second, by_multiplier)
 
     def _slopes(self, block: AveragedBlock) -> dict[int, np.ndarray]:
         """The derivatives of the multipliers by the column, [rows] each."""
@@ -422,18 +412,17 @@ class MeanSlope(RowMean):
             for multiplier in np.unique(self._parts[self._changed, 2]).tolist()
         }
 
-    def _change(
-        self, block: AveragedBlock, by_multiplier: Mapping[int, np.ndarray], parts: Iterable[int]
-    ) -> np.ndarray:
-        """The derivative of what some parts add up to, [rows]."""
+    def _change(self, block: AveragedBlock, by_multiplier: Mapping[int, np.ndarray], own: Iterable[int]) -> np.ndarray:
+        """The derivative of a linear predictor with its own parts by the column, [rows]."""
         change = np.zeros(len(block.weight))
-        for number in parts:
-            if number in self._changed:
-                part = self._design.parts[number]
-                table = self._coefficients[part.where]
-                coefficient = table[block.group(number)] if part.grouping else table
-                change += coefficient * by_multiplier[self._parts[number, 2]]
-        return change
+        for number in (number for number in own if number in self._changed):
+            part = self._design.parts[number]
+            table = self._finite[part.where]
+            coefficient = table[block.group(number)] if part.grouping else table
+            change += coefficient * by_multiplier[self._parts[number, 2]]
+        offset = self._design.roles.offset
+        is_offset = offset is not None and offset.column == self._value.column
+        return change + block.derivatives(offset, self._value)[0] if offset and is_offset else change
 
     def _add_derivative(
         self,
@@ -465,34 +454,41 @@ class MeanSlope(RowMean):
                 result += slope * block.product(Multiplier(others, multiplier.form))
         return result
 
-    def for_class(self, number: int) -> AverageSlope:
-        """The average; there is one response alone (engine.class_averages)."""
-        return AverageSlope(self.mean, self.derivative)
+    def finish(self, total: MeanSums) -> list[AverageSlope]:
+        return [AverageSlope(float(mean), derivative) for mean, derivative in total.means(total.derivatives)]
 
 
-class GridValues(Averages):
-    """Return the values of a number in a balanced grid: its mean, or both values if it has only two."""
+@dataclass
+class GridSums(Partial):
+    """The sum of a number over some rows, how many these are, and its first distinct values, up to three."""
+
+    total: float
+    rows: float
+    first: np.ndarray
+
+    def add(self, other: "GridSums") -> "GridSums":
+        first = np.union1d(self.first, other.first)[:3]
+        return GridSums(self.total + other.total, self.rows + other.rows, first)
+
+
+class GridValues(Reduction):
+    """The values of a number in a balanced grid: its mean, or both values if it has only two."""
 
     def __init__(self, number: Numeric):
         self._number = number
-        self._total = self._rows = 0.0
-        self._first = np.zeros(0)
 
-    def add(self, block: AveragedBlock) -> None:
+    def start(self) -> GridSums:
+        return GridSums(0.0, 0.0, np.zeros(0))
+
+    def map(self, block: AveragedBlock, partial: GridSums) -> None:
         x = block.values(self._number)
-        self._total += float((block.frequency * x).sum())
-        self._rows += block.rows
-        if len(self._first) < 3:
-            self._first = np.union1d(self._first, x)[:3]
+        partial.total += float((block.frequency * x).sum())
+        partial.rows += block.rows
+        if len(partial.first) < 3:
+            partial.first = np.union1d(partial.first, x)[:3]
 
-    def merge(self, other: Self) -> None:
-        self._total += other._total
-        self._rows += other._rows
-        self._first = np.union1d(self._first, other._first)[:3]
-
-    @property
-    def values(self) -> np.ndarray:
-        return self._first if len(self._first) == 2 else np.array([self._total / self._rows])
+    def finish(self, total: GridSums) -> np.ndarray:
+        return total.first if len(total.first) == 2 else np.array([total.total / total.rows])
 
 
 def with_values(design: Design, columns: Sequence[str]) -> Design:
@@ -503,3 +499,42 @@ def with_values(design: Design, columns: Sequence[str]) -> Design:
 def value_of(column: str) -> Numeric:
     """Return the factor of the untransformed values of a column of numbers."""
     return Numeric(f"value of {column}", column, (), (0.0,), (1.0,))
+
+
+def average(workload: Workload, averages: Reduction, coefficients: np.ndarray, threads: int = 1) -> tuple[float, Any]:
+    """Return the number of rows of a workload, and their averages.
+
+    Each shard is read once. Threads sum pieces of the shards, and the sums are added in the order of the pieces, so the
+    number of threads changes no bit. `coefficients` [p] belong to the averages.
+    """
+    design, finite = workload.design, np.where(np.isfinite(coefficients), coefficients, 0.0)
+    parts, state = looked_up_parts(design)[1], workload.state(np.zeros(design.size))
+
+    @np.errstate(all="ignore")  # as at rows where a function of the formula has no derivative
+    def average_piece(calls: Sequence[tuple]) -> list:
+        rows, partial = 0.0, averages.start()
+        for signature, call in calls:
+            for evaluated in workload.passes(signature).evaluated(state, call):
+                block = AveragedBlock(design, parts, evaluated, finite)
+                rows += block.rows
+                averages.map(block, partial)
+        averages.close(partial)
+        return [rows, partial]
+
+    with ThreadPoolExecutor(threads) as pool:
+        # Added as they arrive: with many coefficients, the sums of all pieces would take gigabytes.
+        rows, total = reduce(added, pool.map(average_piece, pieces(workload)), [0.0, averages.start()])
+    return rows, averages.finish(total)
+
+
+def pieces(workload: Workload) -> list[list[tuple]]:
+    """The shards, (signature, call) each, in pieces of ROWS_OF_PIECE or more."""
+    result: list[list[tuple]] = []
+    rows = ROWS_OF_PIECE
+    for _, shard, signature, call in workload.shards_alone():
+        if rows >= ROWS_OF_PIECE:
+            result.append([])
+            rows = 0
+        result[-1].append((signature, call))
+        rows += shard.rows
+    return result

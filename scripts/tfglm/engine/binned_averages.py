@@ -12,6 +12,7 @@ theorem 8.2). The poles of the logistic function are at distance pi from all bin
 2e-14.
 """
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.polynomial.chebyshev import chebinterpolate
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.engine import moment_kernels
-from tfglm.engine.averages import AveragedBlock, LevelMeans
+from tfglm.engine.averages import AveragedBlock, LevelMeans, MeanSums
 from tfglm.engine.moment_kernels import MOMENTS
 
 BINS_A_UNIT = 4
@@ -33,45 +34,60 @@ LEVELS = 4
 """Levels that take as long individually as with bins."""
 
 
+@dataclass
+class BinnedSums(MeanSums):
+    """Also the moments by bin, of each coefficient and last of all rows, and the number of the first bin; there are none once the
+    sums are closed."""
+
+    moments: np.ndarray = field(kw_only=True)
+    lowest: int = 0
+
+    def make_room(self, lowest: int, highest: int) -> None:
+        """Have bins for a range of the linear predictor, in units of their width."""
+        bins = self.moments.shape[1]
+        before, after = max(0, self.lowest - lowest), max(0, highest + 1 - bins - self.lowest)
+        if before or after:
+            wider = moment_kernels.zeros((len(self.moments), before + bins + after, MOMENTS))
+            wider[:, before : before + bins] = self.moments
+            self.moments = wider
+            self.lowest -= before
+
+
 class BinnedMeans(LevelMeans):
     """The means of `LevelMeans` for a factor that `is_alone`; the same up to rounding errors."""
 
     def __init__(self, design: Design, factor: Categorical, coefficients: np.ndarray):
         super().__init__(design, factor, coefficients)
         (self._own,) = self._changed
-        self._lowest = 0
+        unchanged = np.delete(self._parts, self._own, axis=0)
         # The multiplier of the coefficient of an intercept is 1 in all rows.
-        self._summed = self._unchanged[np.any(self._unchanged[:, 1:] >= 0, axis=1)]
-        # The moments of each coefficient, and last of all rows.
-        self._moments = moment_kernels.zeros((design.size + 1, 0, MOMENTS))
+        self._summed = unchanged[np.any(unchanged[:, 1:] >= 0, axis=1)]
 
-    def add(self, block: AveragedBlock) -> None:
-        rest = block.linear_predictor(self._finite, self._unchanged)
+    def start(self) -> BinnedSums:
+        return BinnedSums(**vars(super().start()), moments=self._no_moments())
+
+    def _no_moments(self) -> np.ndarray:
+        return moment_kernels.zeros((self._design.size + 1, 0, MOMENTS))
+
+    def map(self, block: AveragedBlock, partial: MeanSums) -> None:
+        assert isinstance(partial, BinnedSums)
+        (own,) = self._predictors.values()
+        rest = self._rest(block, own)
         lowest, highest = rest.min(initial=0.0), rest.max(initial=0.0)
         if not -FARTHEST < lowest <= highest < FARTHEST:
-            super().add(block)
+            super().map(block, partial)
             return
-        self._weight += float(block.weight.sum())
-        self._make_room(int(np.floor(lowest * BINS_A_UNIT)), int(np.floor(highest * BINS_A_UNIT)))
+        partial.weight += float(block.weight.sum())
+        partial.make_room(int(np.floor(lowest * BINS_A_UNIT)), int(np.floor(highest * BINS_A_UNIT)))
         rest *= BINS_A_UNIT
-        rest -= self._lowest
-        moment_kernels.add_moments(self._moments, rest, block.weight, self._summed, block.groups, block.numbers)
+        rest -= partial.lowest
+        moment_kernels.add_moments(partial.moments, rest, block.weight, self._summed, block.groups, block.numbers)
 
-    def _make_room(self, lowest: int, highest: int) -> None:
-        """Have bins for a range of the linear predictor, in units of their width."""
-        bins = self._moments.shape[1]
-        before, after = max(0, self._lowest - lowest), max(0, highest + 1 - bins - self._lowest)
-        if before or after:
-            wider = moment_kernels.zeros((len(self._moments), before + bins + after, MOMENTS))
-            wider[:, before : before + bins] = self._moments
-            self._moments = wider
-            self._lowest -= before
-
-    def finish(self) -> None:
-        bins = self._moments.shape[1]
+    def close(self, partial: BinnedSums) -> None:
+        bins = partial.moments.shape[1]
         if not bins:
             return
-        center = (self._lowest + np.arange(bins) + 0.5)[:, None] / BINS_A_UNIT
+        center = (partial.lowest + np.arange(bins) + 0.5)[:, None] / BINS_A_UNIT
         at_level = center + self._tables[self._own]
 
         def mean_and_slope(t: np.ndarray) -> Any:
@@ -80,12 +96,12 @@ class BinnedMeans(LevelMeans):
             return np.concatenate([mean, self._family.slope(eta, mean)], axis=2).reshape(len(t), -1)
 
         polynomials = chebinterpolate(mean_and_slope, MOMENTS - 1).reshape(MOMENTS, bins, -1)
-        sums: np.ndarray = np.tensordot(self._moments, polynomials, axes=((2, 1), (0, 1)))
-        self._total += sums[-1:, : self._levels]
-        for number, part in enumerate(self._design.parts):
+        sums: np.ndarray = np.tensordot(partial.moments, polynomials, axes=((2, 1), (0, 1)))
+        partial.totals += sums[-1:, : self._levels]
+        for number, (part, derivative) in enumerate(zip(self._design.parts, partial.derivatives[0], strict=True)):
             of_all = number == self._own or not (part.grouping or part.multiplier)
-            self._derivative[number] += sums[slice(-1, None) if of_all else part.where, self._levels :]
-        self._moments = self._moments[:, :0]
+            derivative += sums[slice(-1, None) if of_all else part.where, self._levels :]
+        partial.moments, partial.lowest = self._no_moments(), 0
 
 
 def is_alone(design: Design, factor: Categorical) -> bool:

@@ -53,9 +53,9 @@ class Multinomial(FamilyOfClasses):
         return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), eta)
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
-        """The probability of each class, [rows, classes]."""
-        odds = np.exp(eta - eta.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+        """The probability of each class, [..., classes]."""
+        odds = np.exp(eta - eta.max(axis=-1, keepdims=True))
+        return odds / odds.sum(axis=-1, keepdims=True)
 
     def link(self, mean: float) -> float:
         """Return the linear predictor for the probability of a class. Many linear predictors give the same probabilities;

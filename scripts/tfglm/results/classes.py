@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.engine.class_averages import parts_of_equations, probabilities
+from tfglm.engine.outcomes import outcomes_of, parts_of_equations
 from tfglm.engine.workload import Workload
 from tfglm.families import Family
 from tfglm.families.multinomial import Multinomial
@@ -58,11 +58,11 @@ def errors_of_probabilities(design: Design, fitted: Fitted, scored: Scored) -> d
     errors = np.full((len(labels), len(known)), np.nan)
     if fitted.covariance.is_known and not design.penalty.given and known.any():
         groups, multipliers = scored.rows["groups"][known], scored.rows["multipliers"][known]
-        _, slope = probabilities(design.distribution, scored.rows["eta"][known])
+        outcomes = outcomes_of(design.distribution, scored.rows["eta"][known], np.ones(len(groups)))
         equations, factors = parts_of_equations(design), np.empty(multipliers.shape)
         for number, error in enumerate(errors):
             for equation, parts in equations.items():
-                factors[:, parts] = slope(number, equation)[:, None]
+                factors[:, parts] = outcomes.slope(number, equation)[:, None]
             moved = {"groups": groups, "multipliers": multipliers * factors}
             rows = design_rows(design, moved, np.ones(len(groups), bool))
             unseen = fitted.covariance.reference(rows, exactly=False).unseen

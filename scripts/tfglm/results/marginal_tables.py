@@ -14,7 +14,7 @@ import scipy.sparse
 from tfglm import digests
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
-from tfglm.engine.averaged import AveragesByLevel, AverageSlope
+from tfglm.engine.estimands import AveragesByLevel, AverageSlope
 from tfglm.inference.classical import Unconditional
 from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.inference.reference import FEWEST, Fewest

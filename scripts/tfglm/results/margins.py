@@ -8,7 +8,6 @@ response varies.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,24 +22,17 @@ from tfglm.engine import binned_averages, collapsed
 from tfglm.engine.averages import (
     AtCoefficients,
     AtScenario,
-    Averages,
     GridValues,
     LevelMeans,
     MeanResponse,
     MeanSlope,
+    average,
     value_of,
     with_values,
 )
-from tfglm.engine.averaging import average
 from tfglm.engine.binned_averages import BinnedMeans
-from tfglm.engine.class_averages import (
-    ClassMeans,
-    ClassResponse,
-    ClassSlopes,
-    OrderedMeans,
-    OrderedResponse,
-    OrderedSlopes,
-)
+from tfglm.engine.estimands import AveragesByLevel
+from tfglm.engine.reductions import Reduction, Together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.inference.fitted import Fitted
@@ -137,24 +129,16 @@ def average_rows(
     )
     listed = list(variables(design, largest, len(population.nodes) * (1 + len(at))))
 
-    def averages(coefficients: np.ndarray) -> tuple[dict[str, Averages], dict[str, dict[str, Averages]]]:
-        """The averages at some coefficients, to which the rows are then added, by term; and in each scenario, with the response
-        under ''."""
+    def averages(coefficients: np.ndarray) -> AtCoefficients:
+        """The averages at some coefficients, of the rows and in each scenario, by term; '' is the response."""
         in_scenarios = {}
         for name, scenario in at.items():
             others = [each for each in listed if not is_set(each, scenario)]
-            response: dict[str, Averages] = {"": response_kind(design)(design, coefficients)}
-            in_scenarios[name] = response | averages_of(design, others, coefficients, largest)
-        return averages_of(design, listed, coefficients, largest), in_scenarios
+            response: dict[str, Reduction] = {"": MeanResponse(design, coefficients)}
+            in_scenarios[name] = AtScenario(scenario, response | averages_of(design, others, coefficients, largest))
+        of_rows = Together(averages_of(design, listed, coefficients, largest))
+        return AtCoefficients(coefficients, {"rows": of_rows, "scenarios": Together(in_scenarios)})
 
-    at_nodes = [averages(coefficients) for coefficients in population.coefficients]
-    asked: list[Averages] = [
-        AtCoefficients(
-            coefficients,
-            [*of_rows.values(), *(AtScenario(at[name], list(each.values())) for name, each in in_scenarios.items())],
-        )
-        for coefficients, (of_rows, in_scenarios) in zip(population.coefficients, at_nodes, strict=True)
-    ]
     grid = grid_values(design) if balanced else {}
     columns = [column for number in design.numeric for column in number.columns] if balanced else []
     slopes = [variable.column for variable in listed if not (variable.factor or variable.left_out)]
@@ -162,57 +146,46 @@ def average_rows(
     training = Workload(read, files, "train")
     training = collapsed.over(of_collapsed, training) if of_collapsed else training
     workload = without_separated(training, fitted)
-    rows = average(workload, [*asked, *grid.values()], population.coefficients[0], threads)
-    classes = range(len(design.likelihood.class_labels) if design.equations else 1)
-
-    def by_class(averages: Mapping[str, Any], kind: Any) -> dict[str, list]:
-        return {
-            term: [each.for_class(number) for number in classes]
-            for term, each in averages.items()
-            if isinstance(each, kind)
-        }
-
-    levels_of_rows, slopes_of_rows, of_scenarios = population.merged(
-        [
-            (
-                by_class(of_rows, LevelMeans),
-                by_class(of_rows, MeanSlope),
-                {
-                    name: [by_class(each, kind) for kind in (MeanResponse, LevelMeans, MeanSlope)]
-                    for name, each in in_scenarios.items()
-                },
-            )
-            for of_rows, in_scenarios in at_nodes
-        ]
-    )
-    values = {name: of_rows.values for name, of_rows in grid.items()} if balanced else None
+    at_nodes = Together({node: averages(coefficients) for node, coefficients in enumerate(population.coefficients)})
+    both = Together({"grid": Together(grid), "nodes": at_nodes})
+    rows, found = average(workload, both, population.coefficients[0], threads)
+    merged = population.merged(list(found["nodes"].values()))
+    values = found["grid"] if balanced else None
     if values is not None and offset_at is not None:
         values[""] = np.array([number])
     return Averaged(
         rows,
         {variable.term: variable.left_out for variable in listed},
-        levels_of_rows,
-        slopes_of_rows,
+        *by_kind(merged["rows"]),
         values,
         {
-            name: InScenario(response[""], levels, slopes, dict(at[name].levels))
-            for name, (response, levels, slopes) in of_scenarios.items()
+            name: InScenario(by_term.pop(""), *by_kind(by_term), dict(at[name].levels))
+            for name, by_term in merged["scenarios"].items()
         },
         population.about,
     )
 
 
+def by_kind(averages: Mapping[str, list]) -> tuple[dict[str, list], dict[str, list]]:
+    """Averages by term: those of levels, and those of slopes."""
+    levels = {term for term, by_outcome in averages.items() if isinstance(by_outcome[0], AveragesByLevel)}
+    return {term: averages[term] for term in averages if term in levels}, {
+        term: averages[term] for term in averages if term not in levels
+    }
+
+
 def averages_of(
     design: Design, listed: Iterable[Variable], coefficients: np.ndarray, largest: Largest
-) -> dict[str, Averages]:
-    """The averages of some variables, to which the rows are then added, by term."""
-    return {
-        variable.term: level_means(design, variable.factor, coefficients, largest)
-        if variable.factor
-        else slope_kind(design)(design, variable.column, coefficients)
-        for variable in listed
-        if not variable.left_out
-    }
+) -> dict[str, Reduction]:
+    """The averages of some variables, by term."""
+    averages: dict[str, Reduction] = {}
+    for variable in listed:
+        if variable.factor and not variable.left_out:
+            kind = BinnedMeans if is_binned(design, variable.factor, largest) else LevelMeans
+            averages[variable.term] = kind(design, variable.factor, coefficients)
+        elif not variable.left_out:
+            averages[variable.term] = MeanSlope(design, variable.column, coefficients)
+    return averages
 
 
 def is_set(variable: Variable, scenario: Scenario) -> bool:
@@ -240,23 +213,9 @@ def at_offset(design: Design, fitted: Fitted, value: float) -> tuple[Design, Fit
 
 
 def grid_values(design: Design) -> dict[str, GridValues]:
-    """What gathers the values of a balanced grid, by the column of numbers, and of the offset under ''."""
+    """The values of a balanced grid, by the column of numbers, and of the offset under ''."""
     values = {column: GridValues(value_of(column)) for number in design.numeric for column in number.columns}
     return values | ({"": GridValues(design.roles.offset)} if design.roles.offset else {})
-
-
-def level_means(design: Design, factor: Categorical, coefficients: np.ndarray, largest: Largest) -> LevelMeans:
-    """Return the averages of a factor, to which the rows are then added."""
-    if design.equations:
-        return (OrderedMeans if design.likelihood.is_ordered else ClassMeans)(design, factor, coefficients)
-    return (BinnedMeans if is_binned(design, factor, largest) else LevelMeans)(design, factor, coefficients)
-
-
-def slope_kind(design: Design) -> type[MeanSlope]:
-    """The kind of averages of the derivative by a number."""
-    if design.equations:
-        return OrderedSlopes if design.likelihood.is_ordered else ClassSlopes
-    return MeanSlope
 
 
 def is_binned(design: Design, factor: Categorical, largest: Largest) -> bool:
@@ -264,13 +223,6 @@ def is_binned(design: Design, factor: Categorical, largest: Largest) -> bool:
     levels, rows = len(factor.levels), design.rows["train"]
     many = levels > binned_averages.LEVELS and levels * rows > largest.one_by_one
     return many and binned_averages.is_alone(design, factor)
-
-
-def response_kind(design: Design) -> type[MeanResponse]:
-    """The kind of averages of the response."""
-    if design.equations:
-        return OrderedResponse if design.likelihood.is_ordered else ClassResponse
-    return MeanResponse
 
 
 def variables(design: Design, largest: Largest, times: int = 1) -> Iterator[Variable]:

@@ -1,4 +1,4 @@
-"""What averages over rows come to, for whoever does not add rows."""
+"""What averages over rows estimate, for modules that do not add rows."""
 
 from typing import NamedTuple
 
