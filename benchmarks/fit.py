@@ -205,7 +205,7 @@ made = Design.load(Path(sys.argv[2]))
 workload = Workload(made, [IngestedFile.load(Path(sys.argv[3]))], "train")
 state = made.by_term(np.zeros(made.size))
 ((signature, calls),) = workload.calls.items()
-gradient = workload.passes(signature).gradient
+gradient = workload.passes(signature).named("gradient")
 def once():
     start = time.perf_counter()
     for call in calls:

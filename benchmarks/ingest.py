@@ -266,7 +266,7 @@ def gradient_ns_per_row(shards: Path, repeats: int = 5) -> float:
         start = time.perf_counter()
         for signature, calls in workload.calls.items():
             for call in calls:
-                workload.passes(signature).gradient(coefficients, *call)
+                workload.passes(signature).named("gradient")(coefficients, *call)
         seconds.append(time.perf_counter() - start)
     return 1e9 * statistics.median(seconds[1:]) / design.rows["train"]
 

@@ -13,7 +13,7 @@ def load(arguments: argparse.Namespace) -> None:
     with tensorflow_setup.quiet(gpus=arguments.work == "network"):
         import tensorflow as tf  # noqa: F401
     if arguments.work == "fit":
-        from tfglm.engine import cells, kernels, passes, updates  # noqa: F401  registers passes and updates
+        from tfglm.engine import cells, kernels, updates  # noqa: F401  registers passes and updates
 
         kernels.load()
 

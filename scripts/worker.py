@@ -9,7 +9,7 @@ def load() -> None:
     """Load the tasks that the engine registers, while the others start too."""
     from tensorflow.python.ops import script_ops  # noqa: F401  for `answers`, which starts a thread itself
 
-    from tfglm.engine import cells, kernels, passes, updates  # noqa: F401  registers passes and updates
+    from tfglm.engine import cells, kernels, updates  # noqa: F401  registers passes and updates
     from tfglm.networks import served  # noqa: F401  registers the rows of networks
 
     kernels.load()

@@ -326,6 +326,6 @@ def test_a_pass_with_very_many_sums_is_cut_into_fewer_calls(tmp_path):
     assert executor.calls == (("gradient", 4), ("scores", 2))
     numbers = np.unique(frame["tail"], return_inverse=True)[1]
     residual = 0.5 - frame["late"]
-    np.testing.assert_allclose(scores["part_0"], np.bincount(numbers, residual))
-    np.testing.assert_array_equal(scores["rows"], np.bincount(numbers))
-    assert scores["part_0"].sum() == pytest.approx(gradient["part_0"], rel=1e-12)
+    np.testing.assert_allclose(scores["part", 0, 0], np.bincount(numbers, residual))
+    np.testing.assert_array_equal(scores["rows", 0], np.bincount(numbers))
+    assert scores["part", 0, 0].sum() == pytest.approx(gradient["part", 0], rel=1e-12)

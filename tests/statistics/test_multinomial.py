@@ -193,7 +193,7 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(frame, tmp_path):
     workload = Workload(design, [file], "train")
     ((signature, (call, *_)),) = workload.calls.items()
     for name in ("counts", "information", "squares", "magnitudes"):
-        ours = getattr(workload.passes(signature), name)
+        ours = workload.passes(signature).named(name)
         worker = passes.pass_of(ours.task.design.text, json.loads(ours.task.settings))
         sent = wire.unpack(wire.kinds(call), wire.pack(call))
         state = workload.state(fitted.coefficients)

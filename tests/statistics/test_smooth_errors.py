@@ -15,6 +15,7 @@ import scipy.stats
 from oracles import MatricesOfRows
 from pools import CR1, estimates_of, fit_files, ingest_frame, predicted, table_of, to_predict
 from tfglm import checkpoint
+from tfglm.engine.evaluated import rows_of_design
 from tfglm.engine.workload import Workload
 from tfglm.inference.reference import Fewest
 from tfglm.results import accuracy, coefficients, predict, smooth_tests
@@ -93,7 +94,7 @@ def matrix_of(design, files, fitted) -> tuple[np.ndarray, np.ndarray]:
     """The rows of the design matrix and their linear predictors, in the order of the file."""
     workload = Workload(design, files, "train")
     ((file, shard, signature, call),) = workload.shards_alone()
-    rows = workload.passes(signature).rows_of_design(workload.state(fitted.coefficients), *call)
+    rows = workload.passes(signature).rows(rows_of_design, workload.state(fitted.coefficients), call)
     matrix = predict.design_rows(design, rows, np.ones(len(rows["eta"]), bool)).toarray()
     order = np.argsort(predict.decoded(file, shard, "number").to_numpy())
     return matrix[order][:, free_of(fitted)], rows["eta"][order]

@@ -40,7 +40,7 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
 @pytest.mark.parametrize("name", ["counts", "gradient", "information", "squares", "magnitudes", "scores"])
 def test_a_pass_is_the_same_bit_for_bit_however_it_is_divided(workload: Workload, name: str) -> None:
     ((signature, calls),) = workload.calls.items()
-    whole, design = getattr(workload.passes(signature), name), workload.design
+    whole, design = workload.passes(signature).named(name), workload.design
     state = design.by_term(np.random.default_rng(2).normal(0.0, 0.1, design.size))
     sizes = np.array([size for _, size in whole.sums])
     expected = tasks.run(whole.task, calls, state)
@@ -106,7 +106,7 @@ def test_what_the_ps_hold_is_bounded() -> None:
 
 def test_few_numbers_are_divided_by_rows_alone(workload: Workload) -> None:
     ((signature, calls),) = workload.calls.items()
-    divided = tasks.divide(workload.passes(signature).gradient.task, calls, 2, 4)
+    divided = tasks.divide(workload.passes(signature).named("gradient").task, calls, 2, 4)
     assert len(divided.portions) == 1
 
 

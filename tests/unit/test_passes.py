@@ -17,6 +17,7 @@ from tfglm.distribute import wire
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import passes
 from tfglm.engine.cutting import Cutting
+from tfglm.engine.evaluated import predictions_of
 from tfglm.engine.rectified import LEAST, ROUNDS
 from tfglm.engine.rows import LEFT_OUT, SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.sums import Sum, SumLayout
@@ -148,8 +149,8 @@ def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
         counts = part.sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))
         assert (counts["rows"], counts["response"]) == (len(expected), expected["late"].sum())
         by_month = expected.groupby("month")["late"].agg(["size", "sum"])
-        assert counts["rows_1"].tolist() == by_month["size"].tolist()
-        assert counts["response_1"].tolist() == by_month["sum"].tolist()
+        assert counts["rows", 1].tolist() == by_month["size"].tolist()
+        assert counts["response", 1].tolist() == by_month["sum"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_predictions_say_why_a_row_has_none(workload, file, frame):
     parts = []
     for signature, calls in evaluation.calls.items():
         for call in calls:
-            parts.append(evaluation.passes(signature).predictions(values, *call))
+            parts.append(evaluation.passes(signature).rows(predictions_of, values, call))
     flag, eta = (np.concatenate([part[name] for part in parts]) for name in ("flag", "eta"))
     rows = frame[frame["day"] > 24]
     assert np.count_nonzero(flag == 0) == (rows["carrier"] == "AA").sum()
@@ -196,7 +197,7 @@ def test_predictions_say_why_a_row_has_none(workload, file, frame):
 def test_what_is_made_of_some_rows_is_freed_with_them(workload):
     zero = state(workload.design, np.zeros(workload.design.size))
     ((signature, (call, *_)),) = workload.calls.items()
-    information = workload.passes(signature).information
+    information = workload.passes(signature).named("information")
     information(zero, *call)
     gc.collect()
     gc.freeze()  # what other tests have left behind is not counted
@@ -218,7 +219,7 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(workload, name):
     coefficients = state(workload.design, random.normal(0, 0.3, size)) | {LEFT_OUT: random.normal(size=(2, size))}
     coefficients |= {ROUNDS: random.normal(size=(1, size)), LEAST: np.zeros(1)}
     ((signature, (call, *_)),) = workload.calls.items()
-    ours = getattr(workload.passes(signature), name)
+    ours = workload.passes(signature).named(name)
     theirs = passes.pass_of(ours.task.design.text, json.loads(ours.task.settings))
     sent = wire.unpack(wire.kinds(call), wire.pack(call))
     assert theirs is not ours
@@ -236,7 +237,7 @@ def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(w
     zero = state(thrice.design, np.zeros(thrice.design.size))
     whole, cut = (each.sum(LocalExecutor(), "counts", zero) for each in (workload, thrice))
     assert cut["rows"] == 3 * whole["rows"] == 3 * (frame["day"] <= 24).sum()
-    np.testing.assert_array_equal(cut["response_1"], 3 * whole["response_1"])
+    np.testing.assert_array_equal(cut["response", 1], 3 * whole["response", 1])
 
 
 @pytest.mark.slow
@@ -247,9 +248,9 @@ def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
     (grouping,) = design.groupings
     counts = Workload(design, [wide], "train").sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))
     assert design.levels_of(grouping) == 40_000
-    assert (counts["rows_0"] == 2).all()
+    assert (counts["rows", 0] == 2).all()
     late = [int(level[1:]) % 2 for level in design.categorical[0].levels]
-    np.testing.assert_array_equal(counts["response_0"], 2.0 * np.array(late))
+    np.testing.assert_array_equal(counts["response", 0], 2.0 * np.array(late))
 
 
 def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):

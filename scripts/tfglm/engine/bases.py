@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -326,7 +326,7 @@ class BasisSums:
         """Whether such a sum can be made here: of one or two columns of bases, in all, or by one or two groupings."""
         return sum(number in self._basis for number in numbers) <= 2 and len(groups) <= 2
 
-    def put(self, value: str, numbers: Sequence[int], groups: Sequence[Hashable], start: int) -> None:
+    def put(self, value: Hashable, numbers: Sequence[int], groups: Sequence[Hashable], start: int) -> None:
         """Make also this sum, which begins at `start` in the vector."""
         others = tuple(number for number in numbers if number not in self._basis)
         (first, column), (second, other) = [*(self._basis[each] for each in numbers if each in self._basis), (-1, 0)][
@@ -343,7 +343,7 @@ class BasisSums:
     def add(
         self,
         sums: np.ndarray,
-        product: Callable[[str, tuple[int, ...]], np.ndarray],
+        product: Callable[[Any, tuple[int, ...]], np.ndarray],
         columns: Sequence[BasisColumns],
         groups: np.ndarray,
     ) -> None:
@@ -369,7 +369,7 @@ class BasisJob(NamedTuple):
     """Sums of a value times other `numbers`, times the columns of the basis number `first`, and of `second` (-1 for none), by the
     groupings with these numbers."""
 
-    value: str
+    value: Hashable
     numbers: tuple[int, ...]
     first: int
     second: int

@@ -2,25 +2,23 @@
 absorbed factors.
 
 Most entries of a table of all pairs of levels would be zero. So each call numbers the pairs that occur in its rows, in
-order of occurrence, and returns one sum for each. It returns the list of these pairs once (the task `cells`); their order
-is the same each time, because the rows are.
+order of occurrence, and returns one sum for each. It returns the list of these pairs once (the pass `cells`); their order
+is the same each time, because the rows are. So vectors of different calls have different lengths, and an executor maps them
+instead of summing them.
 """
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.distribute.tasks import Task, registered
-from tfglm.engine.blocks import Signature
 from tfglm.engine.cell_kernels import add_left, add_numbered, number_rows, widen
-from tfglm.engine.passes import Evaluated, Passes
-from tfglm.engine.rectified import rectified
+from tfglm.engine.evaluated import Evaluated
+from tfglm.engine.passes import OTHER_PASSES, Pass, SumPass
+from tfglm.engine.sums import WEIGHT
 
 NO_CLUSTER = -1
 """The number for a level without rows."""
@@ -70,108 +68,119 @@ class LevelPairs:
         return [sums[:count] for (*_, sums), count in zip(self._tables, self._counts, strict=True)]
 
 
-class CellTasks:
-    """The tasks for a call if factors are absorbed. Vectors of different calls have different lengths, so an executor maps
-    them instead of summing them; `left` is the exception.
+class PairPass(Pass):
+    """The pass `cells`: for each pair of factors the number of pairs of levels, then these pairs. For each column of clusters,
+    then by level of the absorbed factors the lowest and the highest number of the clusters of its rows."""
 
-    - `cells`: for each pair of factors the number of pairs of levels, then these pairs. For each column of clusters, then by
-      level of the absorbed factors the lowest and the highest number of the clusters of its rows.
-    - `information`, `observed`, `rectifier`: the sums of the pass with this name, then for each pair of levels the sum of its
-      weights.
-    - `left`, with `loadings` [levels, columns] and `columns` [coefficients] in the state: by cluster the rows, then the
-      scores of the covariates after the absorbed factors are projected out. The clusters are those of column `clustering` [1]
-      of `Design.cluster_counts`. Without clusters it is their products with the
-      squared scores; only the lower triangle is filled.
-    - `columns`, with the same state: by cluster the weights of the information matrix, then their products with what is left of
-      the covariates, then with its squares. `products` has all products of two covariates instead of the squares, of which only
-      the lower triangle is filled.
-    """
-
-    def __init__(self, design: Design, signature: Signature, what: str) -> None:
-        self._passes, self._what = Passes(design, signature), what
-
-    @np.errstate(all="ignore")  # what takes no part may be anything
-    def __call__(self, state: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
-        if self._what in ("information", "observed", "rectifier"):
-            return self._with_cells(state, call)
-        return self._cells(state, call) if self._what == "cells" else self._left(state, call)
-
-    def _cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
+    def begin(self, state: Mapping[str, np.ndarray], rows: int) -> tuple[LevelPairs, np.ndarray]:
         design = self._passes.design
-        cells = LevelPairs(design, int(np.sum(call[3])))
-        ends = np.full((len(design.inference.clusters), 2, design.size - design.reported_size), float(NO_CLUSTER))
-        for evaluated in self._passes.evaluated(state, call):
-            rows = evaluated.rows
-            cells.add(rows.groups, rows.frequency, None)
-            groups = rows.crossed_groups
-            for number, (lowest, highest) in enumerate(ends):
-                for k in design.absorbed_parts:
-                    part = design.parts[k]
-                    where = slice(part.where.start - design.reported_size, part.where.stop - design.reported_size)
-                    group = groups[design.groupings.index(part.grouping)]
-                    cluster = groups[len(design.groupings) + number]
-                    widen(group, cluster, rows.frequency, lowest[where], highest[where])
+        levels = design.size - design.reported_size
+        return LevelPairs(design, rows), np.full((len(design.inference.clusters), 2, levels), float(NO_CLUSTER))
+
+    def map(self, block: Evaluated, partial: tuple[LevelPairs, np.ndarray]) -> None:
+        design, rows, (cells, ends) = self._passes.design, block.rows, partial
+        cells.add(rows.groups, rows.frequency, None)
+        groups = rows.crossed_groups
+        for number, (lowest, highest) in enumerate(ends):
+            for k in design.absorbed_parts:
+                part = design.parts[k]
+                where = slice(part.where.start - design.reported_size, part.where.stop - design.reported_size)
+                group = groups[design.groupings.index(part.grouping)]
+                cluster = groups[len(design.groupings) + number]
+                widen(group, cluster, rows.frequency, lowest[where], highest[where])
+
+    def vector(self, partial: tuple[LevelPairs, np.ndarray]) -> np.ndarray:
+        cells, ends = partial
         return np.concatenate([[float(len(keys)) for keys in cells.keys], *cells.keys, ends.ravel()])
 
-    def _weight(self, evaluated: Evaluated) -> np.ndarray:
-        if self._what == "information":
-            return evaluated.terms.weight
-        if self._what == "observed":
-            return evaluated.observed
-        family, direction = self._passes.family, evaluated.coefficients
-        return np.asarray(rectified(evaluated.rows, family, evaluated.along, direction, evaluated.state)["weight"])
 
-    def _with_cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
-        cells = LevelPairs(self._passes.design, int(np.sum(call[3])))
+BY_PAIR = {name: f"{name} by pair" for name in ("information", "observed", "rectifier")}
+"""The passes that also sum their weights by pair of levels, by the names of those that do not."""
 
-        def counted() -> Iterator[Evaluated]:
-            for evaluated in self._passes.evaluated(state, call):
-                cells.add(evaluated.rows.groups, evaluated.rows.frequency, self._weight(evaluated))
-                yield evaluated
 
-        return np.concatenate([getattr(self._passes, self._what).summed(counted()), *cells.sums])
+class PairedPass(Pass):
+    """The sums of a pass, then for each pair of levels the sum of its weights."""
 
-    def _left(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
-        design, passes = self._passes.design, self._passes
-        loadings, columns = state["loadings"], state["columns"].astype(np.int64)
-        absorbed = np.array(
-            [
-                (design.groupings.index(part.grouping), part.where.start - design.reported_size)
-                for part in (design.parts[k] for k in design.absorbed_parts)
-            ],
-            np.int64,
-        )
-        number = int(state["clustering"][0])
-        free, clusters = loadings.shape[1], design.inference.cluster_counts[number] if design.inference.cluster else 0
-        scores, rows = np.zeros((clusters, free)), np.zeros(clusters)
+    @cached_property
+    def sums(self) -> SumPass:
+        """The pass without pairs."""
+        return self._passes.named(next(name for name, paired in BY_PAIR.items() if paired == self.name))
+
+    def begin(self, state: Mapping[str, np.ndarray], rows: int) -> tuple[np.ndarray, LevelPairs]:
+        return self.sums.start(), LevelPairs(self._passes.design, rows)
+
+    def map(self, block: Evaluated, partial: tuple[np.ndarray, LevelPairs]) -> None:
+        sums, cells = partial
+        weight = self.sums.stages[-1].values(block)[WEIGHT]
+        cells.add(block.rows.groups, block.rows.frequency, np.asarray(weight))
+        self.sums.map(block, sums)
+
+    def vector(self, partial: tuple[np.ndarray, LevelPairs]) -> np.ndarray:
+        sums, cells = partial
+        return np.concatenate([sums, *cells.sums])
+
+
+@dataclass
+class Left:
+    """What `add_left` adds to, and its other arguments."""
+
+    rows: np.ndarray
+    scores: np.ndarray
+    squares: np.ndarray
+    products: np.ndarray
+    number: int
+    loadings: np.ndarray
+    columns: np.ndarray
+
+
+class LeftPass(Pass):
+    """Sums of the covariates after the absorbed factors are projected out, by `loadings` [levels, columns] and `columns`
+    [coefficients] in the state. The clusters are those of column `clustering` [1] of `Inference.cluster_counts`.
+
+    - `left`: by cluster the rows, then the scores. Without clusters it is the products of the covariates with the squared scores;
+      only the lower triangle is filled.
+    - `columns`: by cluster the weights of the information matrix, then their products with what is left of the covariates, then
+      with its squares. `products` has all products of two covariates instead of the squares, of which only the lower triangle is
+      filled.
+    """
+
+    def begin(self, state: Mapping[str, np.ndarray], rows: int) -> Left:
+        inference, number, loadings = self._passes.design.inference, int(state["clustering"][0]), state["loadings"]
+        free, clusters = loadings.shape[1], inference.cluster_counts[number] if inference.cluster else 0
         widths = {"columns": 1, "products": free}
-        squares = np.zeros((clusters, free, widths[self._what]) if self._what in widths else (0, 0, 0))
-        products = np.zeros((0, 0) if clusters else (free, free))
-        dense = passes.parts[[k for k in range(len(design.parts)) if k not in design.absorbed_parts]]
-        for evaluated in passes.evaluated(state, call):
-            of_rows = evaluated.rows
-            groups = of_rows.crossed_groups if number else of_rows.groups
-            cluster = groups[len(design.groupings) + number] if clusters else np.zeros(0, groups.dtype)
-            factors = evaluated.terms.score, of_rows.frequency
-            if self._what in widths:
-                factors = evaluated.terms.weight, evaluated.terms.weight
-            args = (cluster, *factors, absorbed, loadings, dense, columns)
-            add_left(scores, squares, rows, products, *args, of_rows.groups, evaluated.numbers, np.zeros(free))
-        return np.concatenate([rows, scores.ravel(), squares.ravel(), products.ravel()])
+        return Left(
+            np.zeros(clusters),
+            np.zeros((clusters, free)),
+            np.zeros((clusters, free, widths[self.name]) if self.name in widths else (0, 0, 0)),
+            np.zeros((0, 0) if clusters else (free, free)),
+            number,
+            loadings,
+            state["columns"].astype(np.int64),
+        )
+
+    @cached_property
+    def _absorbed(self) -> np.ndarray:
+        """The place of the grouping of each absorbed factor, and where its levels start in `loadings`."""
+        design = self._passes.design
+        parts = [design.parts[k] for k in design.absorbed_parts]
+        starts = [(design.groupings.index(each.grouping), each.where.start - design.reported_size) for each in parts]
+        return np.array(starts, np.int64)
+
+    def map(self, block: Evaluated, partial: Left) -> None:
+        design, rows = self._passes.design, block.rows
+        groups = rows.crossed_groups if partial.number else rows.groups
+        cluster = groups[len(design.groupings) + partial.number] if len(partial.rows) else np.zeros(0, groups.dtype)
+        factors = block.terms.score, rows.frequency
+        if self.name != "left":
+            factors = block.terms.weight, block.terms.weight
+        dense = self._passes.parts[[k for k in range(len(design.parts)) if k not in design.absorbed_parts]]
+        sums = partial.scores, partial.squares, partial.rows, partial.products
+        about = self._absorbed, partial.loadings, dense, partial.columns
+        add_left(*sums, cluster, *factors, *about, rows.groups, block.numbers, np.zeros(partial.loadings.shape[1]))
+
+    def vector(self, partial: Left) -> np.ndarray:
+        return np.concatenate([partial.rows, partial.scores.ravel(), partial.squares.ravel(), partial.products.ravel()])
 
 
-def task(passes: Passes, what: str) -> Task:
-    """The specification with which an executor runs one of `CellTasks`."""
-    settings = {"what": what, "signature": asdict(passes.signature)}
-    return Task("cells", passes.document, json.dumps(settings))
-
-
-@registered("cells")
-def tasks_of(design: str, settings: Mapping[str, Any]) -> CellTasks:
-    """What a task names."""
-    return CellTasks(_design(design), Signature.of(settings["signature"]), settings["what"])
-
-
-@lru_cache(maxsize=2)
-def _design(text: str) -> Design:
-    return Design.from_json(text)
+OTHER_PASSES |= {"cells": PairPass, **dict.fromkeys(BY_PAIR.values(), PairedPass)}
+OTHER_PASSES |= dict.fromkeys(("left", "columns", "products"), LeftPass)

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tfglm.distribute.reduction import calls_together
 from tfglm.distribute.tasks import Division, Task, divides
-from tfglm.engine.passes import Pass, pass_of, rows_in
+from tfglm.engine.passes import SumPass, pass_of, rows_in
 
 ROW = 15e-9
 """Seconds to read a row and to make its linear predictor and its weight."""
@@ -65,7 +66,8 @@ class Sharing(NamedTuple):
 def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int, ps: int) -> Division:
     """The division of a pass that is likely to be ready first; see `tasks.divide`."""
     whole = pass_of(task.design.text, json.loads(task.settings))
-    assert isinstance(whole, Pass)
+    if not isinstance(whole, SumPass):
+        return Division(calls_together(len(calls), workers, most), (task,))
     rows = rows_in(calls) / len(calls)
     sizes = np.array([size for _, size in whole.sums])
     together, bounds, slots = quickest(sizes, len(calls), rows, workers, most, ps)

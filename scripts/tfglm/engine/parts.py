@@ -1,7 +1,7 @@
 """The parts of a design as passes see them: what is looked up where, and which blocks the information matrix has."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from tfglm.design.design import Design
 from tfglm.design.terms import Part
 from tfglm.engine.bases import Basis
 from tfglm.engine.rows import Multiplier, cluster_key
-from tfglm.engine.sums import Sum, SumLayout
+from tfglm.engine.sums import Key, Sum, SumLayout
 
 
 def looked_up_parts(design: Design) -> tuple[list[Multiplier], np.ndarray]:
@@ -32,30 +32,38 @@ def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
     return [() if which < 0 else (int(which),) for _, _, which in parts]
 
 
-def sum_layout(design: Design, sums: Mapping[str, Sum], bases: Sequence[Basis] = ()) -> SumLayout:
+def sum_layout(design: Design, sums: Mapping[Key, Sum], bases: Sequence[Basis] = ()) -> SumLayout:
     """The positions of these sums, for rows with the groups of the design and the columns of these bases."""
     sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
     sizes |= {cluster_key(number): count for number, count in enumerate(design.inference.cluster_counts)}
     return SumLayout(sums, sizes, bases)
 
 
-def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:
-    """Return the derivative by the coefficients, in their order; `residual` is the derivative by the linear predictor."""
+def derivative(design: Design, parts: np.ndarray, *by: Hashable, name: str = "part") -> dict[Key, Sum]:
+    """Return the derivative by the coefficients of each part, in their order; `residual` is that by the linear predictor."""
     return {
-        f"part_{k}": Sum(
-            f"residual{equation_of(design, part)}", numbers, (*by, *([part.grouping] if part.grouping else []))
-        )
+        (name, k): Sum(("residual", *equations_of(design, part)), numbers, (*by, *filter(None, [part.grouping])))
         for k, (part, numbers) in enumerate(zip(design.parts, numbers_of(parts), strict=True))
     }
 
 
-def equation_of(design: Design, *parts: Part) -> str:
-    """Return the part of the names of values that tells the linear predictors of some parts apart; empty if there is only
-    one."""
-    if not design.equations:
-        return ""
-    numbers = sorted(design.equations.index(part.term.equation) for part in parts)
-    return "".join(f"_{number}" for number in numbers)
+def products(design: Design, parts: np.ndarray, *by: Hashable) -> dict[Key, Sum]:
+    """Return the blocks of X' diag(weight) X by pair of parts: of nested parts, and of a part with itself, the sums by the finer
+    groups."""
+    blocks: dict[Key, Sum] = {}
+    numbers = numbers_of(parts)
+    for j, k in block_pairs(design):
+        first, second = design.parts[j], design.parts[k]
+        both = {1: (second,), -1: (first,), 0: (first, second)}[nesting(first, second)]
+        groups = (part.grouping for part in both if part.grouping)
+        weight = ("weight", *sorted(equations_of(design, first, second)))
+        blocks["block", j, k] = Sum(weight, (*numbers[j], *numbers[k]), (*by, *groups))
+    return blocks
+
+
+def equations_of(design: Design, *parts: Part) -> tuple[int, ...]:
+    """Return the numbers of the equations that some parts belong to; 0 if there is only one linear predictor."""
+    return tuple(design.equations.index(part.term.equation) if design.equations else 0 for part in parts)
 
 
 def eliminated_part(design: Design) -> int | None:
@@ -65,14 +73,20 @@ def eliminated_part(design: Design) -> int | None:
     return max(design.absorbed_parts or grouped, key=lambda k: design.parts[k].size, default=None)
 
 
-def pairs(design: Design) -> list[tuple[int, int]]:
-    """Return the numbers of all pairs of parts with groups, the eliminated part last, without pairs of absorbed parts
-    (engine.cells)."""
+def block_pairs(design: Design) -> list[tuple[int, int]]:
+    """Return the numbers of the pairs of parts whose blocks of X'WX are summed: without pairs of absorbed parts (engine.cells). A
+    part without groups comes before others, and the eliminated part last."""
     last, absorbed = eliminated_part(design), design.absorbed_parts
+    single = [k for k, part in enumerate(design.parts) if not part.grouping]
+    grouped = [k for k, part in enumerate(design.parts) if part.grouping]
     return [
-        (k, j) if j == last else (j, k)
-        for j, k in combinations([k for k, part in enumerate(design.parts) if part.grouping], 2)
-        if not (j in absorbed and k in absorbed)
+        *combinations_with_replacement(single, 2),
+        *((j, k) for k in grouped for j in (k, *single)),
+        *(
+            (k, j) if j == last else (j, k)
+            for j, k in combinations(grouped, 2)
+            if not (j in absorbed and k in absorbed)
+        ),
     ]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tfglm.engine.rows import Rows
+from tfglm.engine.sums import RESIDUAL, WEIGHT, Key
 from tfglm.families.family import Family
 
 ROUNDS, LEAST = "directions of earlier rounds", "least margins of earlier rounds"
@@ -13,7 +14,7 @@ ROUNDS, LEAST = "directions of earlier rounds", "least margins of earlier rounds
 LADDER = (1e-3, 1e-4, 1e-5, 1e-6)
 """By how much a margin falls short of 1: of each, the pass counts the rows that do by more. Less than the last is rounding."""
 
-COUNTED = ("candidate", *(f"short_{step}" for step in range(len(LADDER))))
+COUNTED: tuple[Key, ...] = ("candidate", *(("short", step) for step in range(len(LADDER))))
 """What it counts."""
 
 
@@ -33,7 +34,7 @@ def rectified(
     along: Callable[[np.ndarray], np.ndarray],
     direction: np.ndarray,
     state: Mapping[str, np.ndarray],
-) -> dict[str, np.ndarray | float]:
+) -> dict[Key, np.ndarray | float]:
     """Return the loss of rows, its derivatives by the change of their linear predictor along a direction, and counts.
 
     A candidate's loss is max(0, 1 - side * movement)^2 / 2. A row must not move if its response is between the ends, or if
@@ -54,7 +55,7 @@ def rectified(
 
     Returns
     -------
-    `loss`, `residual` and `weight` (the first and second derivative), and COUNTED, [rows] each.
+    `loss`, its first and second derivative, and COUNTED, [rows] each.
     """
     sides, kept, movement = side(rows, family), rows.kept, along(direction)
     candidate = sides != 0
@@ -64,7 +65,7 @@ def rectified(
     residual = np.where(candidate, -sides * short, np.where(kept, movement, 0.0))
     return {
         "loss": 0.5 * residual**2,
-        "residual": residual,
-        "weight": np.where(candidate, short > 0, kept).astype(float),
+        RESIDUAL: residual,
+        WEIGHT: np.where(candidate, short > 0, kept).astype(float),
         **dict(zip(COUNTED, [candidate, *(short > step for step in LADDER)], strict=True)),
     }

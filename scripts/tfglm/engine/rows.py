@@ -105,8 +105,7 @@ class Rows:
             if factor.column in scenario.numbers and len(factor.columns) == 1:
                 values = transforms.apply(np, factor.learnt, np.array([scenario.numbers[factor.column]]))
                 changed._numbers[factor.name] = [np.full(self._count, value[0]) for value in values]
-        for name in ("flag", "frequency", "weight"):
-            changed.__dict__[name] = getattr(self, name)
+        changed.flag, changed.frequency, changed.weight = self.flag, self.frequency, self.weight
         return changed
 
     @property

@@ -4,13 +4,20 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tfglm.engine import kernels
 from tfglm.engine.bases import Basis, BasisColumns, BasisSums
 
-Product = tuple[str, tuple[int, ...]]
+Key = str | tuple[Any, ...]
+"""The name of a value or a sum: a text, or a tuple of a text and numbers."""
+
+RESIDUAL, WEIGHT = ("residual", 0), ("weight", 0, 0)
+"""The first and the second derivative of the loss by the only linear predictor. With several, the numbers are equations."""
+
+Product = tuple[Key, tuple[int, ...]]
 """A value and the numbers that it is multiplied by."""
 
 MOST_BESIDE = 1024
@@ -22,7 +29,7 @@ class Sum:
     """The sum of `value` times each of `numbers` (both are what `SumLayout.add` is given): over all rows, or by the groups of
     one, two or three groupings."""
 
-    value: str
+    value: Key
     numbers: tuple[int, ...] = ()
     groups: tuple[Hashable, ...] = ()
 
@@ -31,7 +38,7 @@ class SumLayout:
     """The positions of sums in one vector; equal sums are stored once under several names. `sizes` are the numbers of
     groups of the groupings, in the order of the groupings of a row. Numbers of `bases` are summed by code, if all sums can be."""
 
-    def __init__(self, sums: Mapping[str, Sum], sizes: Mapping[Hashable, int], bases: Sequence[Basis] = ()):
+    def __init__(self, sums: Mapping[Any, Sum], sizes: Mapping[Hashable, int], bases: Sequence[Basis] = ()):
         self._names = {
             name: replace(sum_, numbers=tuple(sorted(sum_.numbers))) if len(sum_.numbers) > 1 else sum_
             for name, sum_ in sums.items()
@@ -68,7 +75,7 @@ class SumLayout:
     def cut(self, first: int, last: int) -> "SumLayout":
         """The layout of the different sums from number `first` to `last`, not included, by their numbers."""
         chosen = self.sums[max(first, 0) : max(last, 0)]
-        return SumLayout({str(number): sum_ for number, sum_ in enumerate(chosen)}, self._sizes, self.bases)
+        return SumLayout(dict(enumerate(chosen)), self._sizes, self.bases)
 
     def _shape(self, sum_: Sum) -> tuple[int, ...]:
         return tuple(self._sizes[group] for group in sum_.groups)
@@ -115,7 +122,7 @@ class SumLayout:
     def add(
         self,
         sums: np.ndarray,
-        values: Mapping[str, np.ndarray | float],
+        values: Mapping[Any, np.ndarray | float],
         numbers: Callable[[], np.ndarray],
         groups: np.ndarray,
         columns: Sequence[BasisColumns] = (),
@@ -135,11 +142,11 @@ class SumLayout:
         columns
             The columns of each of the `bases`; `numbers` may lack the numbers of those that have codes.
         """
-        products: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
+        products: dict[Product, np.ndarray] = {}
 
         # A function that calls itself would be a reference cycle, which keeps the rows alive, and their memory from the
         # next rows.
-        def product(value: str, multipliers: tuple[int, ...]) -> np.ndarray:
+        def product(value: Key, multipliers: tuple[int, ...]) -> np.ndarray:
             multiplied = np.asarray(values[value])
             for end in range(1, len(multipliers) + 1):
                 if (value, multipliers[:end]) not in products:
@@ -165,7 +172,7 @@ class SumLayout:
             kernels.add_four_by_group(sums, jobs, groups, *values_of_four)
         self._of_bases.add(sums, product, columns, groups)
 
-    def unpack(self, vector: np.ndarray) -> dict[str, np.ndarray]:
+    def unpack(self, vector: np.ndarray) -> dict[Key, np.ndarray]:
         """The sums by name, as views of the vector."""
         named = {}
         for name, sum_ in self._names.items():
@@ -174,7 +181,7 @@ class SumLayout:
         return named
 
 
-def concatenated(layouts: Sequence[SumLayout], vector: np.ndarray) -> dict[str, np.ndarray]:
+def concatenated(layouts: Sequence[SumLayout], vector: np.ndarray) -> dict[Key, np.ndarray]:
     """Return the sums by name of layouts that follow each other in a vector, as views of it."""
     parts = np.split(vector, np.cumsum([layout.size for layout in layouts])[:-1])
     return {

@@ -19,6 +19,7 @@ from tfglm.engine.blocks import Signature
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
 from tfglm.engine.parts import derivative, looked_up_parts, sum_layout
 from tfglm.engine.rows import Rows, positions_of, rows_of
+from tfglm.engine.sums import RESIDUAL
 
 SMALL = np.float32
 
@@ -122,7 +123,7 @@ class Updates:
         terms = self.family.terms(eta, y, weight, not self.design.roles.multiplicities)
         residual = terms.score * SMALL(1 / (mean_weight * len(y)))
         gradient = np.zeros(self.design.size, SMALL)
-        self._gradient_layout.add(gradient, {"residual": residual}, lambda: multipliers, groups)
+        self._gradient_layout.add(gradient, {RESIDUAL: residual}, lambda: multipliers, groups)
         return terms.loss / mean_weight, gradient
 
 

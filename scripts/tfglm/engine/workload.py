@@ -22,11 +22,11 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.design.levels import levels_by_code
 from tfglm.distribute.executor import Executor
-from tfglm.engine import division, updates  # noqa: F401  registers how passes are divided
+from tfglm.engine import cells, division, updates  # noqa: F401  registers passes, and how they are divided
 from tfglm.engine.blocks import Input, Signature
 from tfglm.engine.cutting import Cutting, cut
 from tfglm.engine.folds import assign_folds
-from tfglm.engine.passes import Pass, Passes, Sums
+from tfglm.engine.passes import Passes, Sums
 from tfglm.engine.rows import (
     LEFT_OUT,
     LOWEST_FLAG,
@@ -118,8 +118,8 @@ class Workload:
         total: Sums = {}
         state = dict(coefficients) | self._state_of_rows
         for signature, calls in self._calls_of(name).items():
-            pass_: Pass = getattr(self.passes(signature), name)
-            sums = pass_.unpack(executor.sum(pass_.task, calls, state))
+            pass_ = self.passes(signature).named(name)
+            sums = pass_.finish(executor.sum(pass_.task, calls, state))
             total = {key: total[key] + value if total else value for key, value in sums.items()}
         return total
 
@@ -166,9 +166,7 @@ class Workload:
     def _numbers_of_calls(self, name: str) -> dict[Signature, int]:
         """Into how many calls a pass would best be cut, by the signature of a call that reads one shard."""
         return {
-            alone: self.cutting.calls(
-                getattr(self.passes(alone), name).size, sum(rows for *_, rows in self._used(shards))
-            )
+            alone: self.cutting.calls(self.passes(alone).named(name).size, sum(rows for *_, rows in self._used(shards)))
             for alone, shards in self._alike.items()
         }
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
+from tfglm.engine.evaluated import rows_of_design
 from tfglm.engine.outcomes import outcomes_of, parts_of_equations
 from tfglm.engine.workload import Workload
 from tfglm.families import Family
@@ -43,7 +44,7 @@ def predictions(
     """Predict the rows of the split `predict` of a file with a regression of classes: as `predict.predictions`, with the columns
     of `predicted` and `errors_of_probabilities`."""
     covariates, family = design.to_predict, design.distribution
-    scored = score(Workload(covariates, [file], "predict", unseen=unseen), fitted, "rows_of_design")
+    scored = score(Workload(covariates, [file], "predict", unseen=unseen), fitted, rows_of_design)
 
     def estimate(rows: Scored) -> dict[str, pa.Array]:
         return predicted(rows, design.likelihood.class_labels, family) | errors_of_probabilities(design, fitted, rows)

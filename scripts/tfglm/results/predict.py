@@ -12,6 +12,7 @@ from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
+from tfglm.engine.evaluated import Evaluated, predictions_of, rows_of_design
 from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -35,19 +36,21 @@ OUTSIDE = "outside the range of a spline"
 
 
 class Scored(NamedTuple):
-    """The rows of a shard in order, [rows]: what `Passes.predictions` or `Passes.rows_of_design` says of them."""
+    """The rows of a shard in order, [rows]: what `predictions_of` or `rows_of_design` says of them."""
 
     file: IngestedFile
     shard: Shard
     rows: dict[str, np.ndarray]
 
 
-def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Iterator[Scored]:
-    """The rows of each shard of a workload."""
+def score(
+    workload: Workload, fitted: Fitted, values: Callable[[Evaluated], dict[str, np.ndarray]] = predictions_of
+) -> Iterator[Scored]:
+    """The rows of each shard of a workload, with their `values`."""
     workload = without_separated(workload, fitted)
     coefficients = workload.state(fitted.coefficients)
     for file, shard, signature, call in workload.shards_alone():
-        yield Scored(file, shard, getattr(workload.passes(signature), pass_)(coefficients, *call))
+        yield Scored(file, shard, workload.passes(signature).rows(values, coefficients, call))
 
 
 def without_separated(workload: Workload, fitted: Fitted) -> Workload:
@@ -135,8 +138,7 @@ def predictions(
     workload = Workload(design.to_predict, [file], "predict", unseen={**unseen, **random})
     variances = {smooth["term"]: smooth.get("std_dev", 0.0) ** 2 for smooth in smooths}
     scored = (
-        with_effects_of_new_levels(design, fitted, rows, variances)
-        for rows in score(workload, fitted, "rows_of_design")
+        with_effects_of_new_levels(design, fitted, rows, variances) for rows in score(workload, fitted, rows_of_design)
     )
     return tables(design, file, identity, scored, lambda rows: estimated(design, fitted, rows, df_residual, confidence))
 

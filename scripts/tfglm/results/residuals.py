@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
+from tfglm.engine.evaluated import rows_of_design
 from tfglm.engine.leverage import ALONE
 from tfglm.engine.workload import Workload
 from tfglm.inference.fitted import Fitted
@@ -47,7 +48,7 @@ def residuals(
         for scored in score(workload, fitted):
             yield table(design, scored, identity)
         return
-    both = zip(score(workload, fitted), score(workload, fitted, "rows_of_design"), strict=True)
+    both = zip(score(workload, fitted), score(workload, fitted, rows_of_design), strict=True)
     for (_, shard, rows), of_design in both:
         yield table(design, Scored(file, shard, of_design.rows | rows), identity, fitted)
 
@@ -90,7 +91,7 @@ def influence(
     design, fitted
         The model.
     scored
-        The rows, with the result of `Passes.rows_of_design`.
+        The rows, with the result of `evaluated.rows_of_design`.
     working
         Working weight w at the estimates; if a row represents several rows, of each of them, [rows].
     pearson

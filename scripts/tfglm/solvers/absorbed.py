@@ -19,8 +19,8 @@ from tfglm.distribute.executor import Executor
 from tfglm.distribute.reduction import pairwise
 from tfglm.engine.blocks import Signature
 from tfglm.engine.cell_kernels import add_numbered
-from tfglm.engine.cells import NO_CLUSTER, pairs_of_absorbed, task
-from tfglm.engine.passes import Pass, Sums
+from tfglm.engine.cells import BY_PAIR, NO_CLUSTER, pairs_of_absorbed
+from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.inference import effective
@@ -82,7 +82,7 @@ def keep(before: Kept, run: Run) -> Kept:
     while True:
         known = dict(singletons), dict(separated)
         for number, grouping in enumerate(design.groupings):
-            weight, response, rows = (counts[f"{name}_{number}"] for name in ("weight_sum", "response", "rows"))
+            weight, response, rows = (counts[name, number] for name in ("weight_sum", "response", "rows"))
             alone = (rows == 1) & (grouping in absorbed)
             alike = (weight > 0) & family.at_an_end(response, weight) & (grouping in plain) & ~alone
             for found, which in ((singletons, alone), (separated, alike)):
@@ -132,9 +132,9 @@ class CellIndex:
         lowest, highest = np.full((2, len(design.inference.clusters), levels), [[[np.inf]], [[-np.inf]]])
         state = workload.state(np.zeros(design.size))
         for signature, calls in workload.calls.items():
-            asked = task(workload.passes(signature), "cells")
+            task = workload.passes(signature).named("cells").task
             places[signature] = []
-            for vector in executor.map([(asked, call) for call in calls], state):
+            for vector in executor.map([(task, call) for call in calls], state):
                 counts = vector[: len(pairs)].astype(int)
                 *keys, clusters = np.split(vector[len(pairs) :], np.cumsum(counts))
                 places[signature].append([table.add(of_pair) for table, of_pair in zip(numbered, keys, strict=True)])
@@ -160,7 +160,7 @@ class CellIndex:
         self, workload: Workload, executor: Executor, what: str, state: Mapping[str, np.ndarray]
     ) -> tuple[Sums, np.ndarray]:
         """The sums of the pass `information`, `observed` or `rectifier`, and the sums of its weights by pair of levels."""
-        tasks = [task(workload.passes(signature), what) for signature in self.places]
+        tasks = [workload.passes(signature).named(BY_PAIR[what]).task for signature in self.places]
         digest = hashlib.sha256(repr(tasks).encode())
         for value in state.values():
             digest.update(np.ascontiguousarray(value, float).tobytes())
@@ -177,8 +177,7 @@ class CellIndex:
         answer = executor.remember(f"cells, {digest.hexdigest()}", make)
         total: Sums = {}
         for signature, key in order.items():
-            pass_: Pass = getattr(workload.passes(signature), what)
-            sums = pass_.unpack(answer[key])
+            sums = workload.passes(signature).named(what).finish(answer[key])
             total = {name: total[name] + value if total else value for name, value in sums.items()}
         return total, answer["cells"]
 
@@ -194,8 +193,8 @@ class CellIndex:
     ) -> Iterator[np.ndarray]:
         """Yield the sums of each call, and add its sums by pair of levels to `cells`."""
         passes = workload.passes(signature)
-        asked, size = task(passes, what), getattr(passes, what).size
-        vectors = executor.map([(asked, call) for call in calls], dict(state))
+        task, size = passes.named(BY_PAIR[what]).task, passes.named(what).size
+        vectors = executor.map([(task, call) for call in calls], dict(state))
         for places, vector in zip(self.places[signature], vectors, strict=True):
             first = size
             for of_pair in places:
@@ -410,7 +409,7 @@ class AbsorbedObjective(Objective):
         state = workload.state(coefficients) | {"loadings": factored.projection, "columns": columns}
         state |= {"clustering": np.array([float(clustering)])}
         of_signatures = [
-            self.executor.sum(task(workload.passes(signature), what), calls, state)
+            self.executor.sum(workload.passes(signature).named(what).task, calls, state)
             for signature, calls in workload.calls.items()
         ]
         return np.sum(of_signatures, axis=0)
@@ -483,10 +482,9 @@ def sparse_blocks(design: Design, sums: Sums, cells: np.ndarray, pattern: Patter
         columns = slice(design.parts[k].where.start - start, design.parts[k].where.stop - start)
         for j, part in enumerate(design.parts):
             if j not in design.absorbed_parts:
-                name = f"pair_{j}_{k}" if part.grouping else f"single_{j}_{k}"
                 rows = rank[part.where]
-                b[rows[rows >= 0], columns] = np.atleast_2d(sums[name])[rows >= 0]
-    diagonal = np.concatenate([sums[f"own_{k}"] for k in design.absorbed_parts])
+                b[rows[rows >= 0], columns] = np.atleast_2d(sums["block", j, k])[rows >= 0]
+    diagonal = np.concatenate([sums["block", k, k] for k in design.absorbed_parts])
     return SparseBlocks(dense, np.arange(start, design.size), a, b, diagonal, SparsePart(pattern, diagonal, cells))
 
 

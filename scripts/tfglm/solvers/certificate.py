@@ -22,6 +22,7 @@ from tfglm.engine.passes import ROWS_IN_A_SUM
 from tfglm.inference.bread import Bread
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.fitted import Fitted
+from tfglm.solvers.information import gradient
 from tfglm.solvers.newton import CONVERGED_BELOW
 from tfglm.solvers.objective import Objective, Point, Solution
 
@@ -85,7 +86,7 @@ def rounding(objective: Objective, point: Point, rows: np.ndarray) -> Rounding:
     """The rounding errors of the gradient at `point`. `rows` [p] counts the rows of each coefficient's group."""
     workload, design = objective.workload, objective.workload.design
     sums = workload.sum(objective.executor, "magnitudes", design.by_term(point.coefficients))
-    sizes = np.concatenate([np.atleast_1d(sums[f"part_{k}"]) for k in range(len(design.parts))])
+    sizes = gradient(design, sums)
     most_numbers = max(len(part.multiplier) for part in design.parts)
     blocks = sum(int(np.count_nonzero(counts)) for calls in workload.calls.values() for _, _, _, counts, *_ in calls)
     # Each numeric column is a difference times a rounded inverse. Blocks and calls are then added.

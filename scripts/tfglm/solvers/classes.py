@@ -117,7 +117,7 @@ class ThresholdsObjective(OrderedObjective):
 
 def refuse_lacking_classes(design: Design, counts: Sums) -> None:
     """Raise UserError if no row belongs to some class. Coefficients of this class then have no finite estimate."""
-    without = [label for which, label in enumerate(design.likelihood.class_labels) if not counts[f"class_{which}"]]
+    without = [label for which, label in enumerate(design.likelihood.class_labels) if not counts["class", which]]
     if without:
         raise UserError(
             f"models.{design.model}: no training row of class {', '.join(without)} of "
@@ -135,7 +135,7 @@ def refuse_lacking_levels(design: Design, counts: Sums) -> None:
         f"{name} has no row of class {label}"
         for number, name, group in levels_of_terms(design, counts)
         for which, label in enumerate(design.likelihood.class_labels)
-        if counts[f"class_{which}_{number}"][group] == 0
+        if counts["class", which, number][group] == 0
     ]
     refuse_levels(
         design,
@@ -152,7 +152,7 @@ def refuse_levels_at_an_end(design: Design, counts: Sums) -> None:
         f"all rows of {name} are of class {design.likelihood.class_labels[which]}, the {end}"
         for number, name, group in levels_of_terms(design, counts)
         for end, which in ends.items()
-        if counts[f"class_{which}_{number}"][group] == counts[f"weight_sum_{number}"][group]
+        if counts["class", which, number][group] == counts["weight_sum", number][group]
     ]
     refuse_levels(
         design, "as levels have one class at an end", lacking, "or add a ridge (`l2`), which keeps them finite"
@@ -169,7 +169,7 @@ def levels_of_terms(design: Design, counts: Sums) -> Iterator[tuple[int, str, in
             continue
         seen.add(part.grouping)
         number = design.groupings.index(part.grouping)
-        groups = np.flatnonzero(counts[f"rows_{number}"] > 0)
+        groups = np.flatnonzero(counts["rows", number] > 0)
         for group, name in zip(groups, group_names(design, part.grouping, groups), strict=True):
             yield number, f"{':'.join(part.grouping)} {name}", int(group)
 
@@ -187,7 +187,7 @@ def refuse_levels(design: Design, why: str, named: list[str], remedy: str) -> No
 def null_model(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
     """The coefficients [p] and the loss of the model with only an intercept for each class; without intercepts, the model of
     equal odds."""
-    of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.likelihood.class_labels))])
+    of_classes = np.array([float(counts["class", number]) for number in range(len(design.likelihood.class_labels))])
     total, coefficients = of_classes.sum(), np.zeros(design.size)
     if not any(term.base == INTERCEPT for term in design.terms):
         return coefficients, float(total * np.log(len(of_classes)))
@@ -201,7 +201,7 @@ def null_model(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
 
 def null_model_of_thresholds(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
     """The coefficients [p] and the loss of the model with the thresholds alone, without an offset."""
-    of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.likelihood.class_labels))])
+    of_classes = np.array([float(counts["class", number]) for number in range(len(design.likelihood.class_labels))])
     total, coefficients = of_classes.sum(), np.zeros(design.size)
     zeta = [design.distribution.link(share) for share in np.cumsum(of_classes)[:-1] / total]
     places = [design.slices[term.name].start for term in design.terms if term.base == INTERCEPT]

@@ -59,13 +59,8 @@ class Priors(NamedTuple):
 def matrices_of(design: Design, sums: Sums, clusters: np.ndarray, free: np.ndarray, column: int = 0) -> np.ndarray:
     """The information matrices of clusters, [clusters, free, free], dense coefficients first, from the sums of the pass
     `cluster_information`. `clusters` are the numbers of those of the column of clusters with this number."""
-    ending, count = f"_of_{column}" if column else "", int(free.sum())
-    own = {
-        name.removesuffix(ending): value
-        for name, value in sums.items()
-        if (name.endswith(ending) if column else "_of_" not in name)
-    }
+    own, count = {key[:-1]: value for key, value in sums.items() if key[-1] == column}, int(free.sum())
     information = np.empty((len(clusters), count, count))
     for place, cluster in enumerate(clusters):
-        information[place] = assemble(design, {name: value[cluster] for name, value in own.items()}, free).whole
+        information[place] = assemble(design, {key: value[cluster] for key, value in own.items()}, free).whole
     return information

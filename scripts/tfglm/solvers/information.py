@@ -12,7 +12,6 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import Self
 
 import numpy as np
@@ -21,7 +20,7 @@ import scipy.linalg
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE
 from tfglm.engine import leverage
-from tfglm.engine.parts import eliminated_part, nesting, pairs
+from tfglm.engine.parts import block_pairs, eliminated_part, nesting
 from tfglm.engine.passes import Sums
 from tfglm.inference.bread import Bread
 
@@ -95,12 +94,12 @@ NO_BLOCKS = Blocks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 0)), np.zero
 """The blocks of no coefficients."""
 
 
-def gradient(design: Design, sums: Sums, of: str = "") -> np.ndarray:
-    """The derivative of the loss by the coefficients, [p], from the sums of a gradient or information pass; or `of` something
-    else that the names of the sums begin with."""
+def gradient(design: Design, sums: Sums, name: str = "part") -> np.ndarray:
+    """The derivative of the loss by the coefficients, [p], from the sums of a gradient or information pass; or another
+    derivative, whose sums have this `name`."""
     derivative = np.zeros(design.size)
     for k, part in enumerate(design.parts):
-        derivative[part.where] = sums[f"{of}part_{k}"]
+        derivative[part.where] = sums[name, k]
     return derivative
 
 
@@ -109,8 +108,6 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     parts = design.parts
     free = np.ones(design.size, bool) if free is None else free
     largest = eliminated_part(design)
-    single = [k for k, part in enumerate(parts) if not part.grouping]
-    grouped = [k for k, part in enumerate(parts) if part.grouping]
     of_part = [free[part.where] for part in parts]
     free_runs = [runs(which) for which in of_part]
     in_eliminated = np.zeros(design.size, bool)
@@ -120,7 +117,7 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     rank = np.full(design.size, -1)
     rank[dense], rank[eliminated] = np.arange(len(dense)), np.arange(len(eliminated))
     a, b = np.zeros((len(dense), len(dense))), np.zeros((len(dense), len(eliminated)))
-    d = sums[f"own_{largest}"][of_part[largest]] if largest is not None else np.zeros(0)
+    d = sums["block", largest, largest][of_part[largest]] if largest is not None else np.zeros(0)
 
     def place(k: int) -> slice:
         """The positions of a part's free coefficients in A, or in B."""
@@ -149,21 +146,14 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
             (b if in_eliminated[second[0]] else a)[rank[first], rank[second]] = values
 
     positions = [np.arange(part.where.start, part.where.stop) for part in parts]
-    for s, t in combinations_with_replacement(single, 2):
-        put_block(s, t, sums[f"pair_{s}_{t}"].reshape(1, 1))
-    for k in grouped:
-        if k != largest:
-            put_entries(positions[k], positions[k], sums[f"own_{k}"])
-        for s in single:
-            put_block(s, k, sums[f"single_{s}_{k}"][None])
-    for j, k in pairs(design):
+    for j, k in block_pairs(design):
         nested = nesting(parts[j], parts[k])
-        if not nested:
-            put_block(j, k, sums[f"pair_{j}_{k}"])
-            continue
-        coarse, fine = (j, k) if nested > 0 else (k, j)
-        above = design.projection(parts[coarse].grouping, parts[fine].grouping)
-        put_entries(positions[coarse][above], positions[fine], sums[f"nested_{j}_{k}"])
+        if not (nested and parts[j].grouping):
+            put_block(j, k, np.atleast_2d(sums["block", j, k]))
+        elif j != largest or k != largest:
+            coarse, fine = (j, k) if nested > 0 else (k, j)
+            above = design.projection(parts[coarse].grouping, parts[fine].grouping)
+            put_entries(positions[coarse][above], positions[fine], sums["block", j, k])
     return Blocks(dense, eliminated, a, b, d)
 
 

@@ -11,7 +11,7 @@ from tfglm.config.std_errors import BY_LEVERAGE
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, holding_zero, most_frequent_first, null_space, to_fit_scale
 from tfglm.design.terms import INTERCEPT
-from tfglm.engine.parts import equation_of
+from tfglm.engine.parts import equations_of
 from tfglm.engine.passes import Sums
 from tfglm.engine.rectified import side
 from tfglm.engine.workload import Workload
@@ -301,8 +301,7 @@ class PlainObjective(Objective):
         sums = self.workload.sum(self.executor, "scores", design.by_term(solution.point.coefficients))
         scores = []
         for number in range(len(design.inference.cluster_counts)):
-            which = f"_of_{number}" if number else ""
-            rows = sums[f"rows{which}"]
+            rows = sums["rows", number]
             present = rows > 0
             if design.inference.std_errors == "newey_west" and rows.max() > 1:
                 raise UserError(
@@ -312,7 +311,7 @@ class PlainObjective(Objective):
                 )
             by_cluster = np.zeros((len(present), design.size))
             for k, part in enumerate(design.parts):
-                by_cluster[:, part.where] = sums[f"part_{k}{which}"].reshape(len(present), part.size)
+                by_cluster[:, part.where] = sums["part", k, number].reshape(len(present), part.size)
             scores.append(Scores(np.flatnonzero(present), by_cluster[np.ix_(present, bread.free)]))
         return scores
 
@@ -329,13 +328,13 @@ class PlainObjective(Objective):
         products = self.workload.sum(self.executor, "cluster_information", state) if with_matrices else None
         found, is_free = [], np.isin(np.arange(design.size), bread.free)
         for number, present in enumerate(clusters):
-            which, shape = f"_of_{number}" if number else "", (design.inference.clusters[number].count, design.size)
+            shape = (design.inference.clusters[number].count, design.size)
             columns, within, weights = np.zeros(shape), np.zeros(shape), {}
             for k, part in enumerate(design.parts):
-                name = f"weight{equation_of(design, part)}{which}"
+                name = ("weight", *equations_of(design, part), number)
                 weights[name] = sums[name]
-                of_part = sums[f"part_{k}{which}"].reshape(-1, part.size)
-                squares = sums.get(f"square_part_{k}{which}", of_part).reshape(-1, part.size)
+                of_part = sums["part", k, number].reshape(-1, part.size)
+                squares = sums.get(("square", k, number), of_part).reshape(-1, part.size)
                 columns[:, part.where] = of_part
                 within[:, part.where] = effective.within(of_part, squares, sums[name])
             matrices = matrices_of(design, products, present, is_free, number) if products is not None else None
@@ -363,7 +362,7 @@ def refuse_leverage_of_one(design: Design, sums: Sums, counts: Sums) -> None:
         return
     named = []
     for number, grouping in enumerate(design.groupings):
-        of_one = np.flatnonzero((sums[f"alone_{number}"] == 1) & (counts[f"rows_{number}"] == 1))
+        of_one = np.flatnonzero((sums["alone", number] == 1) & (counts["rows", number] == 1))
         named += [f"{':'.join(grouping)}[{name}]" for name in group_names(design, grouping, of_one)]
     where = f", those of {', '.join(named[:SHOWN])}{', ...' if len(named) > SHOWN else ''}" if named else ""
     raise UserError(

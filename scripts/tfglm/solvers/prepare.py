@@ -6,7 +6,8 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
-from tfglm.engine.passes import Sums
+from tfglm.engine.passes import Sums, numbered
+from tfglm.engine.sums import Key
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import Family
@@ -134,7 +135,7 @@ def check_means(design: Design, counts: Sums, terms: Collection[str]) -> None:
         return
     plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name in terms}
     for number, grouping in enumerate(design.groupings):
-        response, weight = counts[f"response_{number}"], counts[f"weight_sum_{number}"]
+        response, weight = counts["response", number], counts["weight_sum", number]
         groups = np.flatnonzero((weight > 0) & (response <= 0))
         if len(groups) and grouping in plain:
             names = first_names(design, grouping, groups)
@@ -190,7 +191,7 @@ def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarr
     for part in design.parts:
         if part.grouping:
             of_part = status[part.where]  # a view
-            of_part[counts[f"rows_{design.groupings.index(part.grouping)}"] == 0] = EMPTY
+            of_part[counts["rows", design.groupings.index(part.grouping)] == 0] = EMPTY
             if not part.multiplier:
                 of_part[sorted(workload.excluded.get(part.grouping, ()))] = SEPARATED
     return status
@@ -202,6 +203,6 @@ def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
     for part in design.parts:
         # For the linear predictor of a class, the response is 1 for rows of the class.
         of_class = what == "response" and part.term.equation
-        key = f"class_{design.likelihood.class_labels.index(part.term.equation)}" if of_class else what
-        result[part.where] = counts[f"{key}_{design.groupings.index(part.grouping)}" if part.grouping else key]
+        key: Key = ("class", design.likelihood.class_labels.index(part.term.equation)) if of_class else what
+        result[part.where] = counts[numbered(key, design.groupings.index(part.grouping)) if part.grouping else key]
     return result

@@ -78,7 +78,7 @@ def left_by(objective: Objective, workload: Workload, direction: np.ndarray) -> 
 def moves_less(objective: Objective, workload: Workload, direction: np.ndarray, other: np.ndarray) -> bool:
     """Whether a direction moves some row that the `other` direction separates by less than 1, or to the wrong side."""
     state = workload.state(direction) | {ROUNDS: other[None], LEAST: np.array([0.5])}
-    return bool(workload.sum(objective.executor, "rectifier", state)["short_0"])
+    return bool(workload.sum(objective.executor, "rectifier", state)["short", 0])
 
 
 def with_earlier(objective: Objective, earlier: Separation, later: SeparatedRows) -> SeparatedRows:
@@ -110,7 +110,7 @@ def separating_direction(objective: Objective) -> np.ndarray | None:
             raise Undecided
         if not descent.sums["candidate"]:
             return None
-        short = [step for number, step in enumerate(LADDER) if descent.sums[f"short_{number}"] > 0]
+        short = [step for number, step in enumerate(LADDER) if descent.sums["short", number] > 0]
         if descent.loss <= NOTHING or not short:
             return descent.direction
         rounds, least = np.vstack([rounds, descent.direction]), np.append(least, 1.0 - short[0])

@@ -342,7 +342,7 @@ def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[st
     largest = max(fixed, key=lambda part: part.size if part.grouping else 0, default=None)
     if largest is None or not largest.grouping:
         return []
-    levels = int(np.count_nonzero(counts[f"rows_{design.groupings.index(largest.grouping)}"]))
+    levels = int(np.count_nonzero(counts["rows", design.groupings.index(largest.grouping)]))
     factor = rows / (rows - free) if rows > free else np.inf
     if levels < MANY_LEVELS or factor <= BIASED_ABOVE:
         return []

@@ -96,7 +96,7 @@ def leave_out_separated(workload: Workload, run: Run, counts: Sums, terms: Colle
     while True:
         separated = {}
         for number, grouping in enumerate(design.groupings):
-            weight, response = counts[f"weight_sum_{number}"], counts[f"response_{number}"]
+            weight, response = counts["weight_sum", number], counts["response", number]
             groups = np.flatnonzero((weight > 0) & family.at_an_end(response, weight))
             if len(groups) and grouping in plain:
                 separated[grouping] = frozenset(groups.tolist())

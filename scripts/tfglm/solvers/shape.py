@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfglm.engine.passes import SHAPE, Sums
+from tfglm.engine.evaluated import SHAPE
+from tfglm.engine.passes import Sums
 from tfglm.errors import UserError
 from tfglm.solvers.descent import Descent, halve_until
 from tfglm.solvers.objective import Solution

@@ -23,7 +23,7 @@ from tfglm.design.checks import listed_in_words
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, references_first
 from tfglm.design.terms import Smooth
-from tfglm.engine.passes import SHAPE
+from tfglm.engine.evaluated import SHAPE
 from tfglm.errors import UserError
 from tfglm.inference.bread import Bread
 from tfglm.inference.fitted import EMPTY
@@ -278,10 +278,10 @@ class LambdaSearch:
         blocks = assemble(design, sums, objective.free)
         expected = blocks if objective.family.canonical else None
         point = Point(coefficients, float(sums["loss"]), gradient(design, sums), float(sums["pearson"]), expected)
-        slope = np.where(objective.free, gradient(design, sums, "slope_"), 0.0)
+        slope = np.where(objective.free, gradient(design, sums, "slope"), 0.0)
         model = WorkingModel.near(objective, point, self.penalties, blocks, slope)
         if of_theta:
-            theta, of_gradient = np.exp(log_theta), np.where(objective.free, gradient(design, sums, "shape_"), 0.0)
+            theta, of_gradient = np.exp(log_theta), np.where(objective.free, gradient(design, sums, "by_shape"), 0.0)
             score, information = float(sums["score"]), float(sums["information"])
             # The model measures from b = 0, where the change of theta has the constant below.
             at_zero = float(sums["half_weight"]) - theta * score - float(of_gradient @ coefficients)
