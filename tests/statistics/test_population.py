@@ -191,4 +191,4 @@ def test_stored_averages_keep_what_they_are_about(pools, tmp_path):
     averaged.write(tmp_path / "averages.npz", tmp_path / "fit.json")
     stored = Averaged.read(tmp_path / "averages.npz", tmp_path / "fit.json")
     assert stored.about == averaged.about == AT_ZERO
-    assert np.array_equal(stored.levels["carrier"][0].derivative, averaged.levels["carrier"][0].derivative)
+    assert np.array_equal(stored.averages["carrier"][0].derivative, averaged.averages["carrier"][0].derivative)

@@ -94,7 +94,7 @@ def test_scenarios_set_one_number_of_a_surface(plates, files, tmp_path):
     design, fitted, dictionary = plates
     averaged = average_rows(design, fitted, files, margins_at={"calm": {"wind": "2"}})
     of_calm = predicted(design, fitted, to_predict(ROWS.assign(wind=2.0), tmp_path))["mean"].mean()
-    assert averaged.scenarios["calm"].response[0].mean[0] == pytest.approx(of_calm, rel=1e-10)
+    assert averaged.scenarios["calm"].averages[""][0].mean[0] == pytest.approx(of_calm, rel=1e-10)
     with pytest.raises(UserError, match=r"models\.m\.margins_at\.calm\.wind: 99 is outside the range"):
         average_rows(design, fitted, files, margins_at={"calm": {"wind": "99"}})
     table = effects.curves(estimates_of(design, fitted), dictionary, 0.95)

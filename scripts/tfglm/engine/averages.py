@@ -30,7 +30,7 @@ from tfglm.design.parametrisation import standardised
 from tfglm.design.scenarios import Scenario
 from tfglm.design.terms import Part
 from tfglm.engine import kernels
-from tfglm.engine.estimands import AveragesByLevel, AverageSlope
+from tfglm.engine.estimands import AveragesByLevel
 from tfglm.engine.evaluated import Evaluated
 from tfglm.engine.outcomes import (
     Outcomes,
@@ -170,6 +170,14 @@ class Means(Reduction):
     def start(self) -> MeanSums:
         derivatives = {outcome: np.zeros(self._design.size) for outcome in differentiated(self._design)}
         return MeanSums(0.0, np.zeros(self._outcomes), derivatives)
+
+    def finish(self, total: MeanSums) -> list[AveragesByLevel]:
+        """The means, each as that of one level."""
+        unknown, infinite = np.array([total.unknown]), np.array([total.infinite])
+        return [
+            AveragesByLevel(np.where(unknown | infinite, np.nan, [mean]), derivative[None], unknown, infinite)
+            for mean, derivative in total.means(total.derivatives)
+        ]
 
     def _add_product(self, block: AveragedBlock, derivative: np.ndarray, number: int, value: np.ndarray) -> None:
         """Add the sums of a value [rows] by the coefficients of a part to a derivative [p]; numbers have multiplied it."""
@@ -370,14 +378,6 @@ class MeanResponse(Means):
                     value = slope * block.number(number) if self._design.parts[number].multiplier else slope
                     self._add_product(block, derivative, number, value)
 
-    def finish(self, total: MeanSums) -> list[AveragesByLevel]:
-        """The means, each as that of one level."""
-        unknown, infinite = np.array([total.unknown]), np.array([total.infinite])
-        return [
-            AveragesByLevel(np.where(unknown | infinite, np.nan, [mean]), derivative[None], unknown, infinite)
-            for mean, derivative in total.means(total.derivatives)
-        ]
-
 
 class MeanSlope(Means):
     """The mean of the derivative of each outcome by a column of numbers, through all functions of it."""
@@ -453,9 +453,6 @@ class MeanSlope(Means):
                 slope = standardised(self._design, (name, column), multiplier.form, slopes.__getitem__, is_change=True)
                 result += slope * block.product(Multiplier(others, multiplier.form))
         return result
-
-    def finish(self, total: MeanSums) -> list[AverageSlope]:
-        return [AverageSlope(float(mean), derivative) for mean, derivative in total.means(total.derivatives)]
 
 
 @dataclass

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import scipy.sparse
 from tfglm import digests
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
-from tfglm.engine.estimands import AveragesByLevel, AverageSlope
+from tfglm.engine.estimands import AveragesByLevel
 from tfglm.inference.classical import Unconditional
 from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.inference.reference import FEWEST, Fewest
@@ -61,23 +62,16 @@ class Margins:
     means: pd.DataFrame
 
 
+Averages = dict[str, list[AveragesByLevel]]
+"""Averages by the term of a factor or the column of numbers, for each class; in a scenario those of the response under ''."""
+
+
 @dataclass(frozen=True)
 class InScenario:
-    """The averages over the training rows in a scenario.
+    """The averages over the training rows in a scenario, without the factors that it sets; and the numbers of the levels that it
+    sets, by factor."""
 
-    Attributes
-    ----------
-    response
-        Of the response, for each class, as that of one level.
-    levels, slopes
-        As in `Averaged`, without the factors that the scenario sets.
-    set_levels
-        The numbers of the levels that it sets, by factor.
-    """
-
-    response: list[AveragesByLevel]
-    levels: dict[str, list[AveragesByLevel]]
-    slopes: dict[str, list[AverageSlope]]
+    averages: Averages
     set_levels: dict[str, int]
 
 
@@ -92,10 +86,8 @@ class Averaged:
         How many there are.
     left_out
         Why a term has no effect, for each term in the order of the tables; '' if it has one.
-    levels
-        By the term of a factor, for each class.
-    slopes
-        By the column of numbers, for each class.
+    averages
+        The averages of the rows.
     grid
         The values of a balanced grid, as `ReferenceGrid` takes them; None if means are those of the rows.
     scenarios
@@ -106,17 +98,30 @@ class Averaged:
 
     rows: float
     left_out: dict[str, str]
-    levels: dict[str, list[AveragesByLevel]] = field(default_factory=dict)
-    slopes: dict[str, list[AverageSlope]] = field(default_factory=dict)
+    averages: Averages = field(default_factory=dict)
     grid: dict[str, np.ndarray] | None = None
     scenarios: dict[str, InScenario] = field(default_factory=dict)
     about: str = ""
 
     def write(self, path: Path, fit: Path) -> None:
         """Write the averages as .npz, with a digest beside it that names their fit.json."""
-        arrays: list[np.ndarray] = []
-        text = json.dumps(as_json(self, arrays))
-        np.savez(path, np.array(text), *arrays)
+        stored = [self.averages, *(each.averages for each in self.scenarios.values())]
+        about = {
+            "rows": self.rows,
+            "left_out": self.left_out,
+            "grid": self.grid and list(self.grid),
+            "scenarios": {name: each.set_levels for name, each in self.scenarios.items()},
+            "about": self.about,
+            "classes": [{term: len(by_class) for term, by_class in averages.items()} for averages in stored],
+        }
+        arrays = [
+            np.asarray(array)
+            for averages in stored
+            for by_class in averages.values()
+            for of_class in by_class
+            for array in of_class
+        ]
+        np.savez(path, np.array(json.dumps(about)), *arrays, *(self.grid or {}).values())
         digests.write_beside(path, fit)
 
     @staticmethod
@@ -124,39 +129,22 @@ class Averaged:
         """Return what `write` has written. Raises UserError if it has changed since, or is of another fit."""
         with np.load(io.BytesIO(digests.read_beside(path, fit))) as stored:
             text, *arrays = stored.values()
-        return from_json(json.loads(str(text)), arrays)
+        about, left = json.loads(str(text)), iter(arrays)
+        of_rows, *in_scenarios = (
+            {
+                term: [AveragesByLevel(*islice(left, len(AveragesByLevel._fields))) for _ in range(count)]
+                for term, count in classes.items()
+            }
+            for classes in about["classes"]
+        )
+        levels = about["scenarios"].items()
+        scenarios = {name: InScenario(each, of) for (name, of), each in zip(levels, in_scenarios, strict=True)}
+        grid = dict(zip(about["grid"], left, strict=True)) if about["grid"] is not None else None
+        return Averaged(about["rows"], about["left_out"], of_rows, grid, scenarios, about["about"])
 
     def labelled(self, table: pd.DataFrame) -> pd.DataFrame:
         """A table of averages with what they are about."""
         return table.assign(about=self.about) if self.about else table
-
-
-STORED = {each.__name__: each for each in (Averaged, InScenario, AveragesByLevel, AverageSlope, dict)}
-
-
-def as_json(value: Any, arrays: list[np.ndarray]) -> Any:
-    """A value with its type for JSON, in which an array is its number among `arrays`, to which it is added."""
-    if isinstance(value, np.ndarray):
-        arrays.append(value)
-        return {"array": len(arrays) - 1}
-    if isinstance(value, list):
-        return [as_json(each, arrays) for each in value]
-    if type(value).__name__ not in STORED:
-        return value
-    parts = value if isinstance(value, dict) else getattr(value, "_asdict", lambda: vars(value))()
-    return {type(value).__name__: {name: as_json(part, arrays) for name, part in parts.items()}}
-
-
-def from_json(value: Any, arrays: Sequence[np.ndarray]) -> Any:
-    """The value that `as_json` has written."""
-    if isinstance(value, list):
-        return [from_json(each, arrays) for each in value]
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "array":
-        return arrays[content]
-    return STORED[kind](**{name: from_json(part, arrays) for name, part in content.items()})
 
 
 def marginal_tables(
@@ -206,12 +194,12 @@ def marginal_tables(
                 effects.append(nothing)
                 means += [nothing] if factor else []
             elif factor:
-                levels = Levels(inference, factor, averaged.levels[term][number], label)
+                levels = Levels(inference, factor, averaged.averages[term][number], label)
                 effects.append(of_class | levels.effects(references[term]))
                 of_levels = balanced_means(inference, factor, grid, coefficients) if grid else levels.means()
                 means.append(of_class | with_geometric_means(of_levels, logarithm))
             else:
-                slope = inference(Estimated.slope(averaged.slopes[term][number]))
+                slope = inference(Estimated.slope(averaged.averages[term][number]))
                 effects.append(of_class | {"term": [term], **slope, "rows": [averaged.rows]})
     of = ("class",) if design.equations else ()
     retransformed = RETRANSFORMED.values() if logarithm else ()
@@ -260,9 +248,9 @@ class Estimated(NamedTuple):
     rare: np.ndarray
 
     @classmethod
-    def slope(cls, average: AverageSlope) -> "Estimated":
+    def slope(cls, average: AveragesByLevel) -> "Estimated":
         """That of a column of numbers."""
-        estimate, derivative = np.array([average.mean]), average.derivative[None]
+        estimate, derivative = average.mean, average.derivative
         finite = np.isfinite(estimate) & np.isfinite(derivative).all()
         return cls(estimate, np.where(finite, derivative, 0.0), np.where(finite, "", NO_SLOPE), np.zeros(1, bool))
 

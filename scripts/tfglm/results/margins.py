@@ -31,7 +31,6 @@ from tfglm.engine.averages import (
     with_values,
 )
 from tfglm.engine.binned_averages import BinnedMeans
-from tfglm.engine.estimands import AveragesByLevel
 from tfglm.engine.reductions import Reduction, Together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -156,22 +155,11 @@ def average_rows(
     return Averaged(
         rows,
         {variable.term: variable.left_out for variable in listed},
-        *by_kind(merged["rows"]),
+        merged["rows"],
         values,
-        {
-            name: InScenario(by_term.pop(""), *by_kind(by_term), dict(at[name].levels))
-            for name, by_term in merged["scenarios"].items()
-        },
+        {name: InScenario(averages, dict(at[name].levels)) for name, averages in merged["scenarios"].items()},
         population.about,
     )
-
-
-def by_kind(averages: Mapping[str, list]) -> tuple[dict[str, list], dict[str, list]]:
-    """Averages by term: those of levels, and those of slopes."""
-    levels = {term for term, by_outcome in averages.items() if isinstance(by_outcome[0], AveragesByLevel)}
-    return {term: averages[term] for term in averages if term in levels}, {
-        term: averages[term] for term in averages if term not in levels
-    }
 
 
 def averages_of(

@@ -139,7 +139,7 @@ def effects_in(
     inference: Inference, scenario: InScenario, references: Mapping[str, int], number: int, label: str
 ) -> Iterator[tuple[Key, Estimated]]:
     """The mean response and the effects in a scenario, of the class with this number and label."""
-    design, response = inference.design, scenario.response[number]
+    design, response = inference.design, scenario.averages[""][number]
     has_mean = np.isfinite(response.mean[0]) and np.isfinite(response.derivative).all()
     reasons = {"separated": response.infinite[0], EMPTY_COMBINATION: response.unknown[0], NO_MEAN: not has_mean}
     status = next((reason for reason, holds in reasons.items() if holds), "")
@@ -153,15 +153,15 @@ def effects_in(
         return Estimated(estimate, derivative, of_scenario, effect.rare | rare)
 
     yield ("", "", ""), within(Estimated(response.mean, response.derivative, np.array([status]), rare))
-    for term, by_class in scenario.levels.items():
-        factor = design.categorical_by_name[term]
-        levels, reference = Levels(inference, factor, by_class[number], label), references[term]
-        every = within(levels.differences(reference))
-        for place, level in enumerate(levels.others(reference)):
+    factors = design.categorical_by_name
+    for term in (term for term in scenario.averages if term in factors):
+        levels = Levels(inference, factors[term], scenario.averages[term][number], label)
+        every = within(levels.differences(references[term]))
+        for place, level in enumerate(levels.others(references[term])):
             one = Estimated(*(values[place : place + 1] for values in every))
-            yield (term, factor.levels[level], factor.levels[reference]), one
-    for term, slopes in scenario.slopes.items():
-        yield (term, "", ""), within(Estimated.slope(slopes[number]))
+            yield (term, factors[term].levels[level], factors[term].levels[references[term]]), one
+    for term in (term for term in scenario.averages if term and term not in factors):
+        yield (term, "", ""), within(Estimated.slope(scenario.averages[term][number]))
 
 
 def is_rare(inference: Inference, term: str, level: int, label: str) -> bool:
