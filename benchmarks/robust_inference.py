@@ -35,7 +35,7 @@ import scipy.special
 from clustered_inference import FAMILIES, LEVEL, ROOT, SHARED, counted, responses  # which finds tests and scripts
 
 from replicates import Replicates
-from tfglm.design.terms import INTERCEPT, THRESHOLD
+from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.results import coefficients
 from tfglm.results.joint import joint_tests
 from tfglm.results.pairwise import pairwise

@@ -1,7 +1,6 @@
 """Combine a model's formula with the dictionary; refuse here, before any training, what cannot be fitted."""
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 from tfglm import command
@@ -9,13 +8,6 @@ from tfglm.config import DesignConfig, ResultsConfig, add_settings
 from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design, check_settings
-from tfglm.design.formula import formulaic_parser
-
-
-def prepare() -> Iterator[None]:
-    """Import what parses formulas, in a fork server."""
-    yield
-    formulaic_parser()
 
 
 def main(arguments: argparse.Namespace) -> None:

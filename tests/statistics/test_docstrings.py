@@ -13,9 +13,9 @@ import tfglm
 from pools import fit_files, ingest_frame, write_results
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.design.formula import parse_factors
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
+from tfglm.formula.parse import parse_factor
 
 PACKAGE = Path(tfglm.__file__).parent
 
@@ -30,7 +30,7 @@ KNOWN = {
     "np": np,
     "pd": pd,
     "tfglm": tfglm,
-    "parse_factors": parse_factors,
+    "parse_factor": parse_factor,
     "LocalExecutor": LocalExecutor,
 }
 """What examples take as imported."""
@@ -56,7 +56,7 @@ def run(tmp_path_factory) -> Path:
 
 
 def test_what_users_call_has_examples():
-    assert {"tfglm", "tfglm.model", "tfglm.families", "tfglm.design.formula", "tfglm.solvers.fit"} <= set(MODULES)
+    assert {"tfglm", "tfglm.model", "tfglm.families", "tfglm.formula.parse", "tfglm.solvers.fit"} <= set(MODULES)
 
 
 @pytest.mark.parametrize("name", MODULES)

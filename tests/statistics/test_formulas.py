@@ -16,8 +16,8 @@ from scipy.special import expit
 from pools import estimates_of, fit_files, ingest_frame, margins, predicted, table_of
 from tfglm import export
 from tfglm.design.derivatives import derivative
-from tfglm.design.formula import parse
 from tfglm.design.transforms import apply, is_outside, learn
+from tfglm.formula.parse import parse
 from tfglm.results import effects, predict
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -16,14 +16,15 @@ import statsmodels.formula.api as smf
 from formulaic import model_matrix
 
 from pools import CR1, fit_files, ingest_frame, margins, table_of
-from tfglm.design.arithmetic import tree_of
 from tfglm.design.derivatives import DERIVATIVES, derivative
 from tfglm.design.parametrisation import to_data_scale
-from tfglm.design.transforms import TRANSFORMS, FormulaCall, apply, learn
+from tfglm.design.transforms import TRANSFORMS, apply, learn
 from tfglm.engine.averages import LevelMeans, average
 from tfglm.engine.reductions import Together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.formula.arithmetic import tree_of
+from tfglm.formula.terms import FunctionCall
 from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_ERRORS, NO_SLOPE, PENALISED, Margins
 from tfglm.results.margins import Largest
 
@@ -340,7 +341,7 @@ def test_every_function_of_a_formula_has_its_derivative():
     for function in TRANSFORMS:
         for each in options.get(function, [{}]):
             learnt, _ = learn(
-                [FormulaCall("scale", {"center": False}), FormulaCall(function, each)], x, np.ones(41), "f"
+                [FunctionCall("scale", {"center": False}), FunctionCall(function, each)], x, np.ones(41), "f"
             )
             inside = x[1:-1] + 0.01
             higher, lower = (apply(np, learnt, inside + step) for step in (1e-6, -1e-6))

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from pools import estimates_of, fit_files, ingest_frame, margins, predicted, table_of, to_predict
-from tfglm.config.responses import with_computed_responses
 from tfglm.errors import UserError
+from tfglm.formula.response import with_computed_responses
 from tfglm.report import sentences
 from tfglm.report.words import NO_WORDS
 from tfglm.results import coefficients

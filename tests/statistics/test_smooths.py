@@ -17,13 +17,13 @@ from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, pre
 from tfglm import export
 from tfglm.design import thin_plates, transforms
 from tfglm.design.derivatives import derivative
-from tfglm.design.formula import parse
 from tfglm.design.kinds import check_not_smooth
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
 from tfglm.families.family import LikelihoodSums
 from tfglm.families.gaussian import Gaussian
 from tfglm.families.negative_binomial import NegativeBinomial
+from tfglm.formula.parse import parse
 from tfglm.inference.fitted import Fitted
 from tfglm.report.words import NO_WORDS, plain
 from tfglm.results import effects, joint, unseen
@@ -457,7 +457,7 @@ SPLINES = ["s(hour)", "s(hour, bs=tp)", "s(hour, bs=ps, k=12)", "s(hour, k=7, bs
 
 @pytest.mark.parametrize("term", SPLINES)
 def test_columns_of_a_smooth_are_uncorrelated_and_have_the_slopes_of_their_curves(term):
-    calls = parse(f"y ~ {term}", "f").terms[0].factors[0].calls
+    calls = parse(f"y ~ {term}", "f").terms[0].margins[0].calls
     values, rows = np.unique(ROWS["hour"], return_counts=True)
     learnt, columns = transforms.learn(calls, values, rows, "f")
     share = rows / rows.sum()
@@ -472,7 +472,7 @@ def test_thin_plates_have_no_units_and_few_centres(monkeypatch):
     monkeypatch.setattr(thin_plates, "MOST_CENTRES", 40)
     values, rows = np.unique(ROWS["hour"], return_counts=True)
     assert len(thin_plates.centres_of(values[:, None])) == 40
-    calls = parse("y ~ s(hour, bs=tp, k=6)", "f").terms[0].factors[0].calls
+    calls = parse("y ~ s(hour, bs=tp, k=6)", "f").terms[0].margins[0].calls
     fits = [
         transforms.learn(calls, values * unit + origin, rows, "f") for unit, origin in ((1, 0), (1e9, 5e9), (1e-6, 0))
     ]

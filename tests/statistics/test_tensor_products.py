@@ -12,15 +12,14 @@ import tensorflow as tf
 
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, predicted, to_predict
 from tfglm import export
-from tfglm.config.compatibility import has_smooths
-from tfglm.config.models import columns_of, has_curves
 from tfglm.data import training_rows
 from tfglm.design import thin_plates, transforms
 from tfglm.design.derivatives import derivative
-from tfglm.design.formula import parse
 from tfglm.design.references import check_pairwise
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
+from tfglm.formula.parse import parse
+from tfglm.formula.read import columns_of, has_curves, has_smooths
 from tfglm.report.curves import effects_plot, surfaces_of
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import NO_WORDS, Words
@@ -203,9 +202,9 @@ def test_a_surface_goes_on_beyond_the_rows_as_in_mgcv(files, tmp_path):
 
 @pytest.mark.parametrize("options", ["", "k=7, bs=ps", "k=6, bs=[cr, cc], lower_bound=0, upper_bound=15.5", "k=[3, 8]"])
 def test_columns_of_a_margin_are_constant_linear_and_orthogonal_at_the_points_of_the_penalty(options):
-    for factor in parse(f"y ~ te(hour, wind{options and ', '}{options})", "f").terms[0].factors:
-        values, rows = np.unique(ROWS[factor.column], return_counts=True)
-        learnt, columns = transforms.learn(factor.calls, values, rows, "f")
+    for margin in parse(f"y ~ te(hour, wind{options and ', '}{options})", "f").terms[0].margins:
+        values, rows = np.unique(ROWS[margin.column], return_counts=True)
+        learnt, columns = transforms.learn(margin.calls, values, rows, "f")
         penalty, periodic = np.array(learnt[-1]["penalty"]), learnt[-1].get("periodic", False)
         assert len(penalty) == columns.shape[1] and penalty[-1] == 1 and np.all(np.diff(penalty) >= 0)
         assert np.count_nonzero(penalty == 0) == (1 if periodic else 2)

@@ -3,8 +3,8 @@
 import pytest
 
 from tfglm.config import load
-from tfglm.config.responses import computed_response
 from tfglm.errors import UserError
+from tfglm.formula.response import computed_response
 
 COLUMNS = {
     "log(charges) ~ x": ("log_charges", "LN(charges)"),

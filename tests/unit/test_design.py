@@ -11,10 +11,10 @@ from tfglm.config import Layout, SelectionConfig, columns_from, load_layout
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.design.formula import FormulaFactor, FormulaTerm, parse
 from tfglm.design.references import check_contrasts, check_reference
-from tfglm.design.transforms import FormulaCall
 from tfglm.errors import UserError
+from tfglm.formula.parse import parse
+from tfglm.formula.terms import CategoricalFactor, Covariate, FunctionCall, Interaction, Transformed
 
 OF_FLIGHTS = sorted(
     path for path in (Path(__file__).parents[2] / "config" / "layouts").glob("*.yaml") if path.stem != "images"
@@ -43,15 +43,13 @@ def dictionary(tmp_path_factory) -> Dictionary:
 def test_a_formula_is_read_main_effects_first():
     parsed = parse('late ~ a:log(x) + C(month, Treatment("6")) + carrier + bs(scale(hour), df=6) - 1', "f")
     assert (parsed.response, parsed.intercept) == ("late", False)
-    spline = FormulaFactor(
-        "bs(scale(hour), df=6)", "hour", calls=(FormulaCall("scale", {}), FormulaCall("bs", {"df": 6}))
-    )
-    logarithm = FormulaFactor("log(x)", "x", calls=(FormulaCall("log", {}),))
+    spline = Transformed("hour", "bs(scale(hour), df=6)", (FunctionCall("scale", {}), FunctionCall("bs", {"df": 6})))
+    logarithm = Transformed("x", "log(x)", (FunctionCall("log", {}),))
     assert parsed.terms == (
-        FormulaTerm((FormulaFactor("C(month)", "month", True, "6"),)),
-        FormulaTerm((FormulaFactor("carrier", "carrier"),)),
-        FormulaTerm((spline,)),
-        FormulaTerm((FormulaFactor("a", "a"), logarithm)),
+        CategoricalFactor("month", "6"),
+        Covariate("carrier"),
+        spline,
+        Interaction((Covariate("a"), logarithm)),
     )
     assert [term.name for term in parse("y ~ a*b", "f").terms] == ["a", "b", "a:b"]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tfglm.design.formula import parse
 from tfglm.errors import UserError
+from tfglm.formula.parse import parse
 
 REFUSED = {
     "late ~ distance + distance^2": "a power is `I(distance^2)`",

@@ -127,8 +127,7 @@ def test_headers_and_formulas_are_read_again_only_after_a_change(tmp_path):
     fit("sold ~ shop")
     first, second = start(tmp_path), start(tmp_path)
     assert first.returncode == second.returncode == 0, first.stderr
-    for package in ("formulaic.parser.parser", "polars"):
-        assert f" {package}\n" in first.stderr and f" {package}\n" not in second.stderr
+    assert " polars\n" in first.stderr and " polars\n" not in second.stderr
     fit("sold ~ shopp")
     wrong = forked(tmp_path, "--dry-run")
     assert wrong.returncode == 1 and "did you mean `shop`?" in wrong.stdout

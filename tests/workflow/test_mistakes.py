@@ -9,8 +9,9 @@ from config_cases import LAYOUT, VALID
 from configs import message
 from tfglm.config import Layout, SelectionConfig, column_problems, in_file, load
 from tfglm.data.selection import selection
-from tfglm.design.early import model_problems, without_class
+from tfglm.design.early import model_problems
 from tfglm.errors import Problems
+from tfglm.formula.names import coefficient_without_class
 
 MINE = Layout.model_validate(LAYOUT)
 
@@ -246,4 +247,4 @@ def test_clusters_of_two_columns_are_written_with_a_plus():
     ],
 )
 def test_a_coefficient_of_a_class_is_known_without_it(coefficient, bare):
-    assert without_class(coefficient, ["distance", "carrier", "carrier:origin", "Intercept"]) == bare
+    assert coefficient_without_class(coefficient, ["distance", "carrier", "carrier:origin", "Intercept"]) == bare

@@ -6,9 +6,9 @@ import pytest
 
 from configs import MINIMAL, message
 from tfglm.config import column_problems, load, load_layout
-from tfglm.config.models import columns_of, has_curves
-from tfglm.design.formula import parse, without_bars
-from tfglm.design.transforms import TRANSFORMS
+from tfglm.formula.functions import FUNCTIONS
+from tfglm.formula.parse import parse, without_bars
+from tfglm.formula.read import columns_of, has_curves
 
 TERMS = {"calendar": "C(month) + C(weekday)", "known_before": "carrier + calendar"}
 
@@ -51,7 +51,9 @@ def test_a_name_may_not_be_that_of_a_column_of_the_layout_either():
 
 
 def test_functions_of_numbers_have_curves_and_codings_have_none():
-    assert {name for name in TRANSFORMS if not has_curves(f"y ~ a + {name}(x)")} == {"scale", "center"}
+    options = {"bs": "x, df=4", "ns": "x, df=4", "cc": "x, df=4, lower_bound=0, upper_bound=1", "te": "x, z"}
+    calls = {name: f"{name}({options.get(name, 'x')})" for name in FUNCTIONS}
+    assert {name for name, call in calls.items() if not has_curves(f"y ~ a + {call}")} == {"scale", "center"}
     assert has_curves("y ~ np.log(x)")
     assert has_curves("y ~ s(x, bs=cr) + s(g, bs=re)") and has_curves("y ~ bs(x, df=4) + (0 + x | g)")
     assert not has_curves('log(y) ~ C(a, contr.poly()) + C(b, Treatment("1")) + i(c, ref=1) + scale(d) + logs:e')

@@ -25,7 +25,9 @@ from pydantic import (
     StringConstraints,
 )
 
-LONGEST_TEXT, LONGEST_NAME, LONGEST_FILE_NAME = 10_000, 100, 200
+from tfglm.formula.text import LONGEST_NAME, LONGEST_TEXT
+
+LONGEST_FILE_NAME = 200
 MOST_MODELS, MOST_FILES, MOST_COLUMNS, MOST_EXPRESSIONS, MOST_CONTRASTS = 1_000, 10_000, 10_000, 1_000, 1_000
 MOST_ROWS = 2**53
 """The largest number up to which a float64 counts exactly."""

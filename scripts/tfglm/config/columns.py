@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Iterator
 from tfglm.config.data import FILE, RANDOM
 from tfglm.config.layouts import Layout
 from tfglm.config.messages import LONGEST_MESSAGE
-from tfglm.config.models import columns_of
 from tfglm.config.root import Config
 from tfglm.errors import closest, nearest, short
+from tfglm.formula.read import columns_of, covariates_in
 
 
 def column_problems(config: Config, layouts: Collection[Layout], unparsed: Collection[str] = ()) -> list[str]:
@@ -78,7 +78,7 @@ def named_columns(config: Config) -> Iterator[tuple[str, str]]:
     for section, model in config.models_to_fit.items():
         written = columns_of(model.formula)
         if model.response not in written and model.response.isidentifier():
-            written = [model.response, *columns_of(model.formula.partition("~")[2])]
+            written = [model.response, *covariates_in(model.formula)]
         keys = {"formula": written, **model.roles, "by": model.by, "identity": model.identity}
         for key, columns in keys.items():
             yield from ((f"{section}.{key}", column) for column in dict.fromkeys(columns))

@@ -19,6 +19,7 @@ from tfglm.config.families import (
     estimated_shape,
 )
 from tfglm.config.std_errors import BY_LEVERAGE, SERIAL, UNCONDITIONAL
+from tfglm.formula.read import has_smooths
 
 NO_THRESHOLD = "a model of several classes predicts the class with the largest probability"
 
@@ -35,11 +36,6 @@ def online(model: Any) -> str | None:
 def value_of(key: str) -> Callable[[Any], Any]:
     """Whether a key is given, and not false or empty."""
     return lambda model: getattr(model, key, None)
-
-
-def has_smooths(formula: str) -> bool:
-    """Whether a formula has smooth terms or random effects."""
-    return bool(re.search(r"(?<![.\w])(?:s|te)\(|\|", formula.partition("~")[2]))
 
 
 PROPERTIES: dict[str, Callable[[Any], Any]] = {

@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from tfglm.config.base import LONGEST_TEXT, MOST_COLUMNS, MOST_EXPRESSIONS, Level, Name, Section, Text, no_duplicates
+from tfglm.config.base import MOST_COLUMNS, MOST_EXPRESSIONS, Level, Name, Section, Text, no_duplicates
 from tfglm.config.data import FILE, RANDOM, SelectionConfig, SourceConfig
 from tfglm.config.files import no_such_file, read
 from tfglm.config.messages import validated
 from tfglm.errors import UserError, nearest, short
+from tfglm.formula.text import LONGEST_TEXT
 
 
 class CoordinatesConfig(Section):

@@ -1,6 +1,5 @@
 """The sections under `models`: formula, family, penalties, and the results of the fit."""
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -21,9 +20,10 @@ from tfglm.config.base import (
 )
 from tfglm.config.comparisons import ComparisonsConfig, LikelihoodConfig
 from tfglm.config.families import FamilyName, LinkConfig
-from tfglm.config.responses import computed_response
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import StdErrors, WrittenErrors, parsed
+from tfglm.formula.read import columns_of, covariates_in
+from tfglm.formula.response import response_column
 
 
 class RowsConfig(Section):
@@ -160,7 +160,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         roles = {key: columns for key, columns in self.roles.items() if key != "frequency"}
         if not self.absorb:
             roles.pop("std_errors", None)
-        return [*columns_of(self.formula.partition("~")[2]), *(name for columns in roles.values() for name in columns)]
+        return [*covariates_in(self.formula), *(name for columns in roles.values() for name in columns)]
 
     @property
     def errors(self) -> StdErrors:
@@ -176,7 +176,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         for term in self.unpenalised:
             if term in self.penalty_factors:
                 raise ValueError(f"penalty_factors: `{term}` is in `unpenalised` too; remove it from one")
-        for name in columns_of(self.formula.partition("~")[2]):
+        for name in covariates_in(self.formula):
             if name in self.absorb:
                 raise ValueError(
                     f"absorb: `{name}` is in the formula too; an absorbed factor has no coefficients to show, so "
@@ -283,34 +283,8 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 def covariates_of(model: RowsConfig) -> list[str]:
     """The columns that a prediction of the model needs."""
     named = [
-        *columns_of(model.formula.partition("~")[2]),
+        *covariates_in(model.formula),
         *columns_of(model.offset or ""),
         *model.roles.get("absorb", []),
     ]
     return list(dict.fromkeys(named))
-
-
-def has_curves(formula: str) -> bool:
-    """Return whether a number is inside a function, so that no single coefficient shows its effect."""
-    terms = re.sub(r"\bs\([^()]*\bbs\s*=\s*.?re\b[^()]*\)", " ", formula.partition("~")[2])  # random effects
-    return re.search(r"(?<![.\w])(?:np\.)?(bs|ns|cc|s|te|poly|I|log\w*|sqrt|exp|abs)\(", terms) is not None
-
-
-def response_column(formula: str) -> str:
-    """Return the column of the response; of one that is no expression tfglm can compute, its text."""
-    try:
-        computed = computed_response(formula)
-    except ValueError:
-        computed = None
-    return computed.column if computed else formula.partition("~")[0].strip(" `\t\n")
-
-
-def columns_of(formula: str) -> list[str]:
-    """The names in a formula that are neither functions, their keywords, nor codings; its grammar is checked with the design."""
-    bare = re.sub(
-        r"'[^']*'|\"[^\"]*\"|%in%|\bbs\s*=\s*(?:\w+|\[[^]]*\])|\bcontr\.\w+|,\s*(?:Sum|Helmert|Poly|Diff)\b",
-        " ",
-        formula,
-    )
-    names = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=.])", bare)
-    return [name for name in names if name not in ("True", "False", "None")]

@@ -26,13 +26,15 @@ from tfglm.config.cluster import ClusterConfig
 from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
 from tfglm.config.families import LINKS
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
-from tfglm.config.models import ModelConfig, columns_of, covariates_of
+from tfglm.config.models import ModelConfig, covariates_of
 from tfglm.config.networks import COMPARABLE, NetworkConfig, RangeConfig, SearchConfig
 from tfglm.config.pictures import PicturesConfig
-from tfglm.config.responses import with_computed_responses
 from tfglm.config.tables import TablesConfig
-from tfglm.config.terms import check_terms, expanded_model
 from tfglm.errors import Problems, UserError, nearest, short
+from tfglm.formula.named import check_terms, expanded_model
+from tfglm.formula.read import has_term
+from tfglm.formula.response import with_computed_responses
+from tfglm.formula.terms import INTERCEPT
 
 SWEPT = ("models", "networks")
 """The sections whose members may have a `sweep`."""
@@ -228,15 +230,9 @@ class Config(Section):
     @model_validator(mode="after")
     def _terms_of_tables(self) -> "Config":
         written = [model.formula for model in self.all_models.values()]
-        formulas, columns = ["".join(formula.split()) for formula in written], [*map(columns_of, written)]
         for key in ("labels", "controls"):
             for term in getattr(self.tables, key):
-                # `a * b` has the term `a:b`.
-                factors = "".join(term.split()).split(":")
-                is_written = any(all(part in formula for part in factors) for formula in formulas)
-                # `i(month, ref=1)` and `C(month, Treatment("6"))` have the term `C(month)`.
-                is_factor = term.startswith("C(") and any(set(columns_of(term)) <= set(names) for names in columns)
-                if term != "Intercept" and not is_written and not is_factor:
+                if term != INTERCEPT and not any(has_term(formula, term) for formula in written):
                     raise ValueError(f"tables.{key}: no formula has the term `{short(term)}`")
         return self
 

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from tfglm.config import DesignConfig, ResultsConfig
-from tfglm.config.responses import computed_response, reason_of
 from tfglm.config.std_errors import StdErrors
 from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, counted_levels, labels
@@ -36,7 +35,6 @@ from tfglm.design.clusters import ClustersOf, clusters_of
 from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
 from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Folds, Numeric
-from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 from tfglm.design.kinds import MULTIPLICITIES, check_kinds
 from tfglm.design.levels import levels_by_code
 from tfglm.design.origin import from_mean
@@ -53,9 +51,13 @@ from tfglm.design.references import (
 from tfglm.design.scenarios import check_scenarios
 from tfglm.design.specification import Inference, Likelihood, Penalty, Roles
 from tfglm.design.splines import check_points, learn_thin_plates
-from tfglm.design.terms import INTERCEPT, Term
+from tfglm.design.terms import DesignTerm
 from tfglm.errors import Problems, UserError, nearest
 from tfglm.families import FAMILIES, family_of
+from tfglm.formula.functions import LEARNING
+from tfglm.formula.parse import parse, parse_factor
+from tfglm.formula.response import computed_response, reason_of
+from tfglm.formula.terms import Absorbed, Covariate, Intercept, RandomEffects, Smooth, Term, Transformed
 
 WIDEST_OFFSET = 20.0
 """Largest standard deviation of an offset whose mean is its exponential (or nearly so). At this size two rows differ by a
@@ -157,6 +159,7 @@ class _DesignBuilder:
     ):
         self.where, self.settings, self.dictionary, self.files = where, settings, dictionary, files
         self.most_sampled = most_sampled
+        self.kinds = {name: column.kind for name, column in dictionary.columns.items()}
         self.categorical: dict[str, Categorical] = {}
         self.numeric: dict[str, Numeric] = {}
         self.remarks: list[str] = []
@@ -166,10 +169,9 @@ class _DesignBuilder:
         settings, where = self.settings, f"{self.where}.formula"
         formula = parse(settings.formula, where)
         check_rows(self.dictionary)
-        kinds = {name: column.kind for name, column in self.dictionary.columns.items()}
         with_level = [name for name, column in self.dictionary.columns.items() if column.missing_rows is not None]
         with_order = [name for name, column in self.dictionary.columns.items() if column.order]
-        check_kinds(self.where, settings, formula, kinds, with_level, with_order)
+        check_kinds(self.where, settings, formula, self.kinds, with_level, with_order)
         self.check_computed(where)
         response = self.column(formula.response, where)
         if FAMILIES[settings.family].of_classes:
@@ -181,10 +183,8 @@ class _DesignBuilder:
         else:
             check_response(response, settings, self.where)
             self.remarks += on_counts(response, settings)
-        for term in formula.terms:
-            for factor in term.factors:
-                for column in factor.columns:
-                    self.column(column, where)
+        for column in dict.fromkeys(column for term in formula.terms for column in term.columns):
+            self.column(column, where)
         check_dot([self.column(name, where) for name in settings.dot], where)
         # Before the terms, whose numbers are standardised with each row as often as these say.
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
@@ -192,7 +192,7 @@ class _DesignBuilder:
         terms = tuple(self.term(term, where) for term in formula.terms)
         absorbed = tuple(self.absorbed(name) for name in settings.absorb)
         # An absorbed factor has an intercept in it.
-        intercept = (Term(INTERCEPT),) if formula.intercept and not absorbed else ()
+        intercept = (DesignTerm(Intercept()),) if formula.intercept and not absorbed else ()
         clusters = self.clusters(settings.errors)
         return Design(
             model,
@@ -257,11 +257,11 @@ class _DesignBuilder:
             )
         return self.dictionary.columns[name]
 
-    def term(self, term: FormulaTerm, where: str) -> Term:
+    def term(self, term: Term, where: str) -> DesignTerm:
         categorical, numeric, smooth = [], [], []
-        for factor in self.multiplying(term, where) if term.factors[-1].is_by else term.factors:
-            column = self.dictionary.columns[factor.column]
-            if column.kind == "text" or factor.categorical:
+        for factor in self.factors_of(term, where):
+            column = self.dictionary.columns[factor.columns[0]]
+            if factor.has_levels(self.kinds):
                 self.add(self.categorical, self.categorical_factor(factor, column, where), where)
                 categorical.append(factor.name)
             else:
@@ -274,16 +274,25 @@ class _DesignBuilder:
         numeric.sort(key=list(self.numeric).index)
         combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
         # A surface that a number multiplies keeps its constant, so its columns keep their means.
-        is_centred = bool(term.factors[0].surface) and len(numeric) == len(smooth)
+        is_centred = term.is_tensor_product and len(numeric) == len(smooth)
         means = self.means([self.numeric[name] for name in numeric]) if is_centred else ()
-        if any(factor.surface or factor.beside for factor in term.factors):
+        if term.is_surface:
             self.note_rows(smooth)
-        return Term(term.name, tuple(categorical), tuple(numeric), combinations, means=means)
+        return DesignTerm(term, tuple(categorical), tuple(numeric), combinations, means=means)
 
-    def multiplying(self, term: FormulaTerm, where: str) -> list[FormulaFactor]:
-        """The factors of `s(x, by=z)` with a number z: the curve has a constant, and a name of its own beside s(x). Raises
+    def factors_of(self, term: Term, where: str) -> list[Term]:
+        """What a term multiplies: of a smooth its margins and `by`, of random slopes the number too."""
+        if isinstance(term, RandomEffects):
+            return [term, *map(Covariate, term.columns[1:])]
+        if not isinstance(term, Smooth):
+            return list(term.factors)
+        if not term.by:
+            return list(term.margins)
+        return [*(term.margins if term.by.has_levels(self.kinds) else self.multiplied(term, term.by, where)), term.by]
+
+    def multiplied(self, term: Smooth, number: Covariate, where: str) -> Iterator[Transformed]:
+        """The margins of `s(x, by=z)` with a number z: the curve has a constant, and a name of its own beside s(x). Raises
         UserError for a z that does not vary, or hardly beside its mean."""
-        *smooths, number = term.factors
         column = self.dictionary.columns[number.column]
         low, high = column.limits
         if low == high:
@@ -295,12 +304,10 @@ class _DesignBuilder:
                 f"{where}: `{term.name}`: `{number.name}` is not centred, and its mean, {column.mean:g}, is more than "
                 f"{FAR:,.0f} standard deviations from 0; subtract the mean under data.derive"
             )
-        of_curve = []
-        for factor in smooths:
-            *inner, spline = factor.calls
+        for margin in term.margins:
+            *inner, spline = margin.calls
             spline = replace(spline, options={**spline.options, "by": number.name})
-            of_curve.append(replace(factor, name=f"{factor.name} in {term.name}", calls=(*inner, spline)))
-        return [*of_curve, number]
+            yield replace(margin, written=f"{margin.name} in {term.name}", calls=(*inner, spline))
 
     def note_rows(self, names: Sequence[str]) -> None:
         """Keep where the rows of a smooth of several columns are, with its factors: pictures leave the rest blank."""
@@ -325,12 +332,11 @@ class _DesignBuilder:
         )
         return tuple(of_products[1:].tolist())
 
-    def absorbed(self, name: str) -> Term:
+    def absorbed(self, name: str) -> DesignTerm:
         """A factor that is absorbed."""
-        where = f"{self.where}.absorb"
-        factor = FormulaFactor(name, name, categorical=True)
+        where, factor = f"{self.where}.absorb", Absorbed(name)
         self.categorical[name] = self.categorical_factor(factor, self.column(name, where), where)
-        return Term(name, (name,))
+        return DesignTerm(factor, (name,))
 
     def add(self, factors: dict[str, Categorical], factor: Categorical, where: str) -> None:
         """Keep a factor; two of one name must ask for the same reference level."""
@@ -341,7 +347,7 @@ class _DesignBuilder:
             )
         factors[factor.name] = factor if factor.reference else before
 
-    def numeric_factor(self, factor: FormulaFactor, column: Column, where: str) -> Numeric:
+    def numeric_factor(self, factor: Term, column: Column, where: str) -> Numeric:
         """Raises UserError for a value that a function cannot take."""
         where = f"{where}: `{factor.name}`"
         if column.kind == "image":
@@ -350,8 +356,8 @@ class _DesignBuilder:
             learnt_shape = ({"function": IMAGE, "shape": shape},)
             return Numeric(factor.name, column.name, learnt_shape, (0.0,) * pixels, (LARGEST_PIXEL,) * pixels)
         check_size(column, where)
-        if factor.beside:
-            return self.in_the_plane(factor, where)
+        if len(factor.columns) > 1:
+            return self.in_the_plane(factor, column, where)
         learnt, center, variance = self.learnt(factor, column, where)
         # Functions learnt from a sample have inexact moments, and penalties depend on these.
         sampled = bool(factor.calls) and self.counted(column) is None
@@ -369,7 +375,7 @@ class _DesignBuilder:
         spread[spread == 0] = 1.0
         return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
 
-    def in_the_plane(self, factor: FormulaFactor, where: str) -> Numeric:
+    def in_the_plane(self, factor: Term, column: Column, where: str) -> Numeric:
         """The factor of `s(x, z)`. Raises UserError for too few distinct pairs of values."""
         frequency, required = self.settings.frequency, self.dictionary.required
         counted = training_rows.counted_together(self.files, factor.columns, frequency, required)
@@ -388,10 +394,10 @@ class _DesignBuilder:
             raise UserError(f"{where}: {error}") from error
         ones = (1.0,) * len(learnt["penalty"])
         # Its columns have the mean 0 and the variance 1.
-        call = {"function": factor.calls[-1].function, "beside": list(factor.beside), **learnt}
-        return Numeric(factor.name, factor.column, (call,), (0.0,) * len(ones), ones)
+        call = {"function": factor.calls[-1].function, "beside": list(factor.columns[1:]), **learnt}
+        return Numeric(factor.name, column.name, (call,), (0.0,) * len(ones), ones)
 
-    def learnt(self, factor: FormulaFactor, column: Column, where: str) -> tuple[list[dict], np.ndarray, np.ndarray]:
+    def learnt(self, factor: Term, column: Column, where: str) -> tuple[list[dict], np.ndarray, np.ndarray]:
         """Return what the functions of a factor have learnt, and the mean and variance (divisor n) of its numbers in the
         training rows."""
         counted = self.counted(column)
@@ -400,16 +406,14 @@ class _DesignBuilder:
             return [], np.array([mean]), np.array([variance])
         if counted is None:
             values, rows = training_rows.sample(self.files, column.name, self.dictionary.required, self.most_sampled)
-            if rows.sum() < self.dictionary.rows["train"] and any(
-                call.function in transforms.LEARNING for call in factor.calls
-            ):
+            if rows.sum() < self.dictionary.rows["train"] and any(call.function in LEARNING for call in factor.calls):
                 self.remarks.append(
                     f"`{factor.name}` learnt from a sample of {int(rows.sum()):,} training rows, as `{column.name}` has too "
                     f"many distinct values to count"
                 )
         else:
             values, rows = counted
-        if self.settings.frequency and any(call.function in transforms.LEARNING for call in factor.calls):
+        if self.settings.frequency and any(call.function in LEARNING for call in factor.calls):
             values, rows = training_rows.repeated(
                 self.files, column.name, self.settings.frequency, self.dictionary.required
             )
@@ -526,7 +530,7 @@ class _DesignBuilder:
         columns = [self.column(name, where) for name in errors.columns]
         return clusters_of(errors, columns, self.files, self.dictionary, where)
 
-    def categorical_factor(self, factor: FormulaFactor, column: Column, where: str) -> Categorical:
+    def categorical_factor(self, factor: Term, column: Column, where: str) -> Categorical:
         """The factor with its levels. Raises UserError if there are too many or too few."""
         check_levels(factor.name, column, where)
         levels, rare = labels(column, counted_levels(column, self.files, self.dictionary.required))

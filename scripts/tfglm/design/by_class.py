@@ -15,8 +15,9 @@ import scipy.sparse
 
 from tfglm.design.design import Design
 from tfglm.design.references import levels_in_words
-from tfglm.design.terms import INTERCEPT, Term
+from tfglm.design.terms import DesignTerm
 from tfglm.errors import UserError
+from tfglm.formula.terms import INTERCEPT, Intercept
 
 
 def by_class(design: Design, reference: str | None, where: str) -> Design:
@@ -48,7 +49,7 @@ def by_class(design: Design, reference: str | None, where: str) -> Design:
     # No penalty acts on these: with one for every class they would not be unique.
     compared = design.unpenalised_terms
     terms = tuple(
-        replace(term, name=f"{label}: {term.name}", equation=label)
+        replace(term, equation=label)
         for label in labels
         for term in design.terms
         if label != against or term.name not in compared
@@ -60,7 +61,7 @@ def in_order(design: Design) -> Design:
     """Add the thresholds between ordered classes to a design with an intercept and the terms of one linear predictor."""
     assert design.classes
     labels = design.classes.levels
-    distances = tuple(Term(f"{label}: {INTERCEPT}", equation=label) for label in labels[1:-1])
+    distances = tuple(DesignTerm(Intercept(), equation=label) for label in labels[1:-1])
     intercept, *terms = design.terms
     return replace(design, terms=(intercept, *distances, *terms)).with_likelihood(class_labels=labels)
 

@@ -18,9 +18,9 @@ import scipy.sparse
 
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
-from tfglm.design.formula import CODINGS
 from tfglm.design.terms import Part
 from tfglm.errors import UserError
+from tfglm.formula.terms import CODINGS
 
 MOST_LEVELS = 500
 """Codings whose coefficients depend on all levels of the factor."""

@@ -5,10 +5,24 @@ from typing import Any
 
 import numpy as np
 
-from tfglm.design import arithmetic, splines
-from tfglm.design.transforms import TRANSFORMS
+from tfglm.design import splines
+from tfglm.design.transforms import TRANSFORMS, value_of
+from tfglm.formula.arithmetic import COLUMN, COMPUTED
+from tfglm.formula.functions import ELEMENTWISE
 
 Learnt = Mapping[str, Any]
+
+
+SLOPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "log": lambda x: 1.0 / x,
+    "log2": lambda x: 1.0 / (x * np.log(2.0)),
+    "log10": lambda x: 1.0 / (x * np.log(10.0)),
+    "log1p": lambda x: 1.0 / (1.0 + x),
+    "exp": np.exp,
+    "sqrt": lambda x: 0.5 / np.sqrt(x),
+    "abs": np.sign,
+}
+"""The derivatives of ELEMENTWISE."""
 
 
 def derivative(learnt: Sequence[Learnt], x: np.ndarray) -> list[np.ndarray]:
@@ -27,7 +41,7 @@ def is_step(learnt: Sequence[Learnt]) -> bool:
 
 
 def _elementwise(name: str) -> Callable[[np.ndarray, Learnt], list[np.ndarray]]:
-    return lambda x, _: [arithmetic.SLOPES[name](x)]
+    return lambda x, _: [SLOPES[name](x)]
 
 
 def _poly_slopes(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
@@ -50,9 +64,34 @@ def _scale_slopes(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
     return [np.full_like(x, 1.0 / learnt["divisor"])]
 
 
+def slope_of(tree: Any, x: np.ndarray) -> np.ndarray:
+    """The derivative of an expression by the column, by the chain rule."""
+    if isinstance(tree, float | int):
+        return np.zeros_like(x)
+    if tree == COLUMN:
+        return np.ones_like(x)
+    if len(tree) == 2:
+        return SLOPES[tree[0]](value_of(np, tree[1], x)) * slope_of(tree[1], x)
+    symbol, first, second = tree
+    u, v = value_of(np, first, x), value_of(np, second, x)
+    du, dv = slope_of(first, x), slope_of(second, x)
+    if symbol in "+-":
+        return COMPUTED[symbol](du, dv)
+    if symbol == "*":
+        return du * v + u * dv
+    if symbol == "/":
+        return du / v - u / v * (dv / v)
+    from scipy.special import xlogy  # slow to import, and the Snakefile checks formulas
+
+    # What does not change has no part, though the logarithm of a negative base, or a root's slope at 0, is not finite.
+    with np.errstate(all="ignore"):
+        of_base = np.where(du == 0, 0.0, v * u ** (v - 1) * du)
+        return of_base + np.where(dv == 0, 0.0, xlogy(u**v, u) * dv)
+
+
 DERIVATIVES: dict[str, Callable[[np.ndarray, Learnt], list[np.ndarray]]] = {
-    **{name: _elementwise(name) for name in arithmetic.FUNCTIONS},
-    "I": lambda x, learnt: [arithmetic.slope(learnt["expression"], x)],
+    **{name: _elementwise(name) for name in ELEMENTWISE},
+    "I": lambda x, learnt: [slope_of(learnt["expression"], x)],
     "scale": _scale_slopes,
     "center": _scale_slopes,
     "poly": _poly_slopes,

@@ -19,10 +19,10 @@ from tfglm import digests
 from tfglm.config import PathConfig
 from tfglm.design.factors import Categorical, ClusterIntersections, Clusters, Folds, Numeric
 from tfglm.design.specification import Inference, Likelihood, Penalty, Roles
-from tfglm.design.splines import SMOOTH
-from tfglm.design.terms import INTERCEPT, THRESHOLD, Part, Smooth, Term
+from tfglm.design.terms import DesignTerm, Part, Smoothing
 from tfglm.families import Family
 from tfglm.families.gaussian import Gaussian
+from tfglm.formula.terms import INTERCEPT, THRESHOLD, FunctionCall, Term, as_stored, from_stored
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Design:
 
     model: str
     formula: str
-    terms: tuple[Term, ...]
+    terms: tuple[DesignTerm, ...]
     categorical: tuple[Categorical, ...]
     numeric: tuple[Numeric, ...]
     rows: dict[str, int]
@@ -99,27 +99,20 @@ class Design:
             widths = (range(self.numeric_by_name[name].width) for name in term.numeric)
             for numbers in product(*widths):
                 # The intercept replaces the constant of a tensor product, unless a number multiplies it.
-                if not any(numbers) and self.is_tensor_product(term) and not self.multiplier_of(term):
+                if not any(numbers) and term.kind.is_tensor_product and not term.multiplier:
                     continue
                 multiplier = tuple(zip(term.numeric, numbers, strict=True))
                 parts.append(Part(term, multiplier, slice(start, start + size)))
                 start += size
         return tuple(parts)
 
-    def is_surface(self, term: Term) -> bool:
-        """Whether a term is a smooth of several columns, `te(x, z)` or `s(x, z)`."""
-        isotropic = any(len(self.numeric_by_name[name].columns) > 1 for name in term.numeric)
-        return isotropic or self.is_tensor_product(term)
-
-    def is_tensor_product(self, term: Term) -> bool:
-        """Whether a term is a smooth of several columns, `te(x, z)`."""
-        return any(self.numeric_by_name[name].function == "te" for name in term.numeric)
-
-    def multiplier_of(self, term: Term) -> Numeric | None:
+    def multiplier_of(self, term: DesignTerm) -> Numeric | None:
         """The number that multiplies a curve or surface: z of `s(x, by=z)`."""
-        factors = [self.numeric_by_name[name] for name in term.numeric]
-        others = [factor for factor in factors if factor.function not in SMOOTH]
-        return others[0] if others and len(others) < len(factors) else None
+        return self.numeric_by_name[term.multiplier] if term.multiplier else None
+
+    def smoothed(self, term: DesignTerm) -> list[Numeric]:
+        """The numbers of a curve or surface, without its multiplier."""
+        return [self.numeric_by_name[name] for name in term.numeric if name != term.multiplier]
 
     def levels_of(self, grouping: tuple[str, ...]) -> int:
         """Into how many groups the factors divide the rows."""
@@ -142,8 +135,12 @@ class Design:
     @property
     def random_parts(self) -> list[Part]:
         """The parts of random effects."""
-        random = {factor.name for factor in self.categorical if factor.random}
-        return [part for part in self.parts if not random.isdisjoint(part.grouping)]
+        return [part for part in self.parts if part.term.kind.is_random]
+
+    @property
+    def fixed_parts(self) -> list[Part]:
+        """The parts without random effects, whose mean is 0."""
+        return [part for part in self.parts if not part.term.kind.is_random]
 
     @property
     def compares_classes(self) -> bool:
@@ -230,37 +227,32 @@ class Design:
         return self.penalty.given or bool(self.smooths)
 
     @cached_property
-    def smooths(self) -> tuple[Smooth, ...]:
+    def smooths(self) -> tuple[Smoothing, ...]:
         """The smooth terms, each level of a factor apart, and the random effects."""
         smooths = []
-        for term in self.terms:
+        for term in (term for term in self.terms if term.kind.is_random or term.kind.is_smooth):
             parts = [part for part in self.parts if part.term is term]
-            if any(self.categorical_by_name[name].random for name in term.categorical):
+            if term.kind.is_random:
                 places = np.arange(parts[0].where.start, parts[0].where.stop)
                 scale = np.prod([self.numeric_by_name[name].scale[number] for name, number in parts[0].multiplier])
-                smooths.append(Smooth(term.name, "", places, np.full((1, len(places)), scale**-2.0), is_random=True))
+                smooths.append(Smoothing(term.name, "", places, np.full((1, len(places)), scale**-2.0), is_random=True))
                 continue
             number = self.multiplier_of(term)
             by, unit = (number.column, number.scale[0]) if number else ("", 1.0)
-            factors = [self.numeric_by_name[name] for name in term.numeric if not number or name != number.name]
-            starts = np.array([part.where.start for part in parts])
-            if self.is_tensor_product(term):
-                numbers = np.array([[dict(part.multiplier)[factor.name] for factor in factors] for part in parts])
-                of_margins = [np.array(factor.learnt[-1]["penalty"]) / unit**2 for factor in factors]
-                penalties = np.array([each[of] for each, of in zip(of_margins, numbers.T, strict=True)])
-                columns = tuple(factor.column for factor in factors)
-                smooths.append(Smooth(term.name, "", starts, penalties, False, given_lambdas(factors), columns, by))
-                continue
-            for factor in factors:
-                if factor.function == "s":
-                    # b of the data is b of the fit over the scale.
-                    penalty = np.array(factor.learnt[-1]["penalty"]) / (unit * np.array(factor.scale)) ** 2
-                    levels = self.categorical_by_name[term.categorical[0]].levels if term.categorical else ("",)
-                    given = given_lambdas([factor])
-                    smooths += [
-                        Smooth(term.name, level, starts + place, penalty[None], is_random=False, sp=given, by=by)
-                        for place, level in enumerate(levels)
-                    ]
+            factors = self.smoothed(term)
+            starts, given = np.array([part.where.start for part in parts]), given_lambdas(factors)
+            # b of the data is b of the fit over the scale.
+            of_margins = [
+                np.array(factor.learnt[-1]["penalty"]) / (unit * np.array(factor.scale)) ** 2 for factor in factors
+            ]
+            numbers = np.array([[dict(part.multiplier)[factor.name] for factor in factors] for part in parts])
+            penalties = np.array([each[of] for each, of in zip(of_margins, numbers.T, strict=True)])
+            columns = tuple(factor.column for factor in factors) if term.kind.is_tensor_product else ()
+            levels = self.categorical_by_name[term.categorical[0]].levels if term.categorical else ("",)
+            smooths += [
+                Smoothing(term.name, level, starts + place, penalties, False, given, columns, by)
+                for place, level in enumerate(levels)
+            ]
         return tuple(smooths)
 
     @cached_property
@@ -297,11 +289,10 @@ class Design:
     def unpenalised_terms(self) -> tuple[str, ...]:
         """The terms, the intercept among them, whose coefficients no penalty draws to 0."""
         free = {INTERCEPT, *(term for term, factor in self.penalty.factors if factor == 0)}
-        random = {smooth.term for smooth in self.smooths if smooth.is_random}
         return tuple(
             term.name
             for term in self.terms
-            if (not self.penalty.given or term.base in free) and term.name not in random
+            if (not self.penalty.given or term.base in free) and not term.kind.is_random
         )
 
     @property
@@ -407,7 +398,7 @@ class Design:
     def _of(cls, stored: dict) -> "Design":
         raw = _tuples(stored)
         of_path, inference, offset = stored["penalty"]["path"], raw["inference"], raw["roles"]["offset"]
-        raw["terms"] = tuple(Term(**term) for term in raw["terms"])
+        raw["terms"] = tuple(DesignTerm(**term | {"kind": from_stored(term["kind"])}) for term in raw["terms"])
         raw["categorical"] = tuple(Categorical(**factor) for factor in raw["categorical"])
         raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
         raw["likelihood"] = Likelihood(**raw["likelihood"])
@@ -427,11 +418,11 @@ def given_lambdas(factors: Sequence[Numeric]) -> tuple[float, ...] | None:
 
 def _plain(value: Any) -> dict:
     """The fields of an object for JSON."""
-    return (
-        value.model_dump()
-        if isinstance(value, PathConfig)
-        else {each.name: getattr(value, each.name) for each in fields(value)}
-    )
+    if isinstance(value, PathConfig):
+        return value.model_dump()
+    if isinstance(value, Term | FunctionCall):
+        return as_stored(value)
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 def _tuples(value: Any) -> Any:

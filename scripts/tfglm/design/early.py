@@ -1,7 +1,6 @@
 """Find mistakes in models from the config, the layouts and the file headers, before any row is read."""
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tfglm.config import Config, DesignConfig, Layout, ModelConfig
@@ -9,7 +8,6 @@ from tfglm.config.columns import listed
 from tfglm.config.comparisons import EQUALS
 from tfglm.data.kinds import Kind
 from tfglm.data.selection import selection
-from tfglm.design.formula import ParsedFormula, parse
 from tfglm.design.kinds import (
     check_absorbed,
     check_compared,
@@ -19,9 +17,11 @@ from tfglm.design.kinds import (
     check_tables,
 )
 from tfglm.design.penalties import penalty_factors
-from tfglm.design.terms import INTERCEPT, THRESHOLD
 from tfglm.errors import Problems, UserError
 from tfglm.families import FAMILIES
+from tfglm.formula.names import coefficient_without_class
+from tfglm.formula.parse import parse
+from tfglm.formula.terms import INTERCEPT, THRESHOLD, Formula
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
     return ModelProblems(messages, frozenset(unparsed))
 
 
-def constants_of(model: ModelConfig, formula: ParsedFormula) -> dict[str, bool]:
+def constants_of(model: ModelConfig, formula: Formula) -> dict[str, bool]:
     """The terms that are in no formula, and whether they have levels. With absorbed factors there is no intercept."""
     if not formula.intercept or model.absorb:
         return {}
     return {THRESHOLD: True} if FAMILIES[model.family].is_ordered else {INTERCEPT: False}
 
 
-def combinations_of(model: ModelConfig, formula: ParsedFormula) -> dict[str, Mapping[str, float]]:
+def combinations_of(model: ModelConfig, formula: Formula) -> dict[str, Mapping[str, float]]:
     """The coefficients that contrasts, hypotheses and profiles name, by where."""
     rows: dict[str, Mapping[str, float]] = {f"contrasts.{name}": row for name, row in model.contrasts.items()}
     rows |= {f"profile.{name}": row for name, row in model.profile.items()}
@@ -91,19 +91,10 @@ def combinations_of(model: ModelConfig, formula: ParsedFormula) -> dict[str, Map
     if not family.of_classes or family.is_ordered:
         return rows
     terms = {*(term.name for term in formula.terms), INTERCEPT}
-    return {where: {without_class(key, terms): weight for key, weight in row.items()} for where, row in rows.items()}
-
-
-def without_class(coefficient: str, terms: Collection[str]) -> str:
-    """Return a coefficient of a multinomial regression without its class, which may contain colons and brackets too.
-
-    `terms` are the terms of the formula and `Intercept`.
-    """
-    rests = [coefficient[match.end() :] for match in re.finditer(": ", coefficient)]
-    of_terms = [
-        rest for rest in (coefficient, *rests) if rest in terms or any(rest.startswith(f"{term}[") for term in terms)
-    ]
-    return (*of_terms, *rests[-1:], coefficient)[0]
+    return {
+        where: {coefficient_without_class(key, terms): weight for key, weight in row.items()}
+        for where, row in rows.items()
+    }
 
 
 def kinds_in(layout: Layout, config: Config, name: str) -> dict[str, Kind | None]:

@@ -1,16 +1,15 @@
 """Refuse models that use a column as something it is not, as soon as the kinds of columns are known."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from tfglm.config import DesignConfig, RowsConfig
-from tfglm.config.models import columns_of
 from tfglm.data.kinds import Kind
-from tfglm.design.formula import FormulaFactor, FormulaTerm, ParsedFormula, parse_factor
-from tfglm.design.terms import INTERCEPT
-from tfglm.design.transforms import SEVERAL
 from tfglm.errors import Problems, UserError, closest, nearest
 from tfglm.families import FAMILIES
+from tfglm.formula.names import is_of_term, term_in
+from tfglm.formula.parse import parse_factor
+from tfglm.formula.read import columns_of
+from tfglm.formula.terms import INTERCEPT, CategoricalFactor, Formula, RandomEffects, Smooth, Term
 
 MULTIPLICITIES = {"weights": False, "frequency": True, "trials": True}
 """Keys that name a column which counts a row, and whether it must hold whole numbers."""
@@ -19,7 +18,7 @@ MULTIPLICITIES = {"weights": False, "frequency": True, "trials": True}
 def check_kinds(
     where: str,
     settings: RowsConfig,
-    formula: ParsedFormula,
+    formula: Formula,
     kinds: Mapping[str, Kind | None],
     with_level: Collection[str] = (),
     with_order: Collection[str] = (),
@@ -52,17 +51,16 @@ def check_kinds(
             f"{where}.formula: ordered classes have a threshold between each two of them, and an intercept is one of these; "
             "remove `- 1` or `0 +`"
         )
-    factors = {factor.name: factor for term in formula.terms for factor in term.factors}
-    for factor in factors.values():
+    of_margins = [margin for term in formula.terms if isinstance(term, Smooth) for margin in term.margins]
+    for factor in (*(factor for factor in formula.factors.values() if not factor.is_smooth), *of_margins):
         for column in factor.columns:
             with problems.collected():
-                own = replace(factor, column=column)
-                check_factor(f"{where}.formula", own, formula.response, kinds, with_level)
+                check_column(f"{where}.formula", factor, column, formula.response, kinds, with_level)
     with problems.collected():
-        check_codings(f"{where}.formula", settings, formula.terms, kinds)
+        check_codings(f"{where}.formula", settings, formula, kinds)
     for term in formula.terms:
         with problems.collected():
-            check_smooth(f"{where}.formula", settings, term, kinds)
+            check_penalised(f"{where}.formula", settings, term, formula.terms, kinds)
             check_overlap(f"{where}.formula", term, formula.terms, kinds)
     for key, whole in MULTIPLICITIES.items():
         name = getattr(settings, key)
@@ -117,94 +115,90 @@ def check_response(
         )
 
 
-def check_factor(
+def check_column(
     where: str,
-    factor: FormulaFactor,
+    factor: Term,
+    column: str,
     response: str,
     kinds: Mapping[str, Kind | None],
     with_level: Collection[str],
 ) -> None:
-    """Raise UserError for a factor of the formula that its column cannot be."""
-    kind = kinds.get(factor.column)
-    if factor.calls or factor.categorical:
-        refuse_image(where, factor.column, kinds)
-    if factor.column == response:
+    """Raise UserError for a factor of the formula that one of its columns cannot be."""
+    kind, calls = kinds.get(column), factor.calls
+    has_levels = isinstance(factor, CategoricalFactor) or (isinstance(factor, RandomEffects) and column == factor.group)
+    if calls or has_levels:
+        refuse_image(where, column, kinds)
+    if column == response:
         raise UserError(
             f"{where}: `{response}` is the response and cannot be on the right-hand side too; remove it there"
         )
-    if factor.calls and kind == "text":
+    if calls and kind == "text":
         raise UserError(
-            f"{where}: `{factor.name}`: `{factor.column}` is text, and {factor.calls[0].function}() takes numbers; write "
-            f"`{factor.column}` alone, a factor, or give it the type number in the layout"
+            f"{where}: `{factor.name}`: `{column}` is text, and {calls[0].function}() takes numbers; write "
+            f"`{column}` alone, a factor, or give it the type number in the layout"
         )
-    if factor.column in with_level and not factor.categorical and kind in ("integer", "number"):
+    if column in with_level and not has_levels and kind in ("integer", "number"):
         raise UserError(
             f"{where}: `{factor.name}` is used as a number, which has no level for missing values\n"
-            f"  write C({factor.column}), or take it out of data.missing"
+            f"  write C({column}), or take it out of data.missing"
         )
 
 
-def check_codings(
-    where: str, settings: RowsConfig, terms: Sequence[FormulaTerm], kinds: Mapping[str, Kind | None]
-) -> None:
+def check_codings(where: str, settings: RowsConfig, formula: Formula, kinds: Mapping[str, Kind | None]) -> None:
     """Raise UserError for a coding of levels where there are no reference levels either, for two codings of one column, and for a
     factor that is there under two names."""
-    by_column: dict[str, FormulaFactor] = {}
+    by_column: dict[str, Term] = {}
     alone: dict[str, str] = {}
-    for factor in {factor.name: factor for term in terms for factor in term.factors}.values():
+    for factor in formula.factors.values():
         # Text is a factor without C() too.
-        if not factor.categorical and (factor.calls or kinds.get(factor.column) != "text"):
+        if factor.is_smooth or factor.calls or not factor.has_levels(kinds):
             continue
-        other = by_column.setdefault(factor.column, factor)
+        column = factor.columns[0]
+        other = by_column.setdefault(column, factor)
         # A text column may be C() in an interaction, as i() writes it, or alone, but not both.
-        is_twice = FormulaTerm((factor,)) in terms and alone.setdefault(factor.column, factor.name) != factor.name
+        is_alone = factor in formula.terms and factor.degree == 1
+        is_twice = is_alone and alone.setdefault(column, factor.name) != factor.name
         if is_twice or other.coding != factor.coding:
-            raise UserError(
-                f"{where}: `{factor.column}` is coded in two ways, `{other.name}` and `{factor.name}`; choose one"
-            )
+            raise UserError(f"{where}: `{column}` is coded in two ways, `{other.name}` and `{factor.name}`; choose one")
         if factor.coding and not isinstance(settings, DesignConfig):
-            raise UserError(
-                f"{where}: `{factor.name}`: a network has no contrasts between levels; write C({factor.column})"
-            )
+            raise UserError(f"{where}: `{factor.name}`: a network has no contrasts between levels; write C({column})")
         if factor.coding and isinstance(settings, DesignConfig) and (settings.l1 or settings.l2 or settings.path):
             raise UserError(
                 f"{where}: `{factor.name}`: a penalised fit has a coefficient for each level, whatever the coding; write "
-                f"C({factor.column})"
+                f"C({column})"
             )
 
 
-def check_smooth(where: str, settings: RowsConfig, term: FormulaTerm, kinds: Mapping[str, Kind | None]) -> None:
-    """Raise UserError for a smooth term in a network, and for a `by` that the smooth cannot have."""
-    if not any(factor.is_smooth or factor.is_random for factor in term.factors):
+def check_penalised(
+    where: str, settings: RowsConfig, term: Term, terms: Sequence[Term], kinds: Mapping[str, Kind | None]
+) -> None:
+    """Raise UserError for a smooth term in a network, for a `by` that the smooth cannot have, and for random slopes of text."""
+    if not (term.is_smooth or term.is_random):
         return
     if not isinstance(settings, DesignConfig):
         raise UserError(f"{where}: `{term.name}`: a network has no smooth terms; write ns(column, df=5) or C(column)")
-    if any(factor.is_random for factor in term.factors):
-        for factor in term.factors:
-            if not factor.is_random and has_levels([factor], kinds):
-                raise UserError(
-                    f"{where}: `{term.name}`: the levels of a factor come first and have random slopes of a number, and "
-                    f"`{factor.column}` is text; write s({factor.column}, bs=re) for random effects of its levels"
-                )
+    if isinstance(term, RandomEffects) and kinds.get(term.slope) == "text":
+        raise UserError(
+            f"{where}: `{term.name}`: the levels of a factor come first and have random slopes of a number, and "
+            f"`{term.slope}` is text; write s({term.slope}, bs=re) for random effects of its levels"
+        )
+    if not term.by:
         return
-    for by in (factor for factor in term.factors if not factor.is_smooth):
-        refuse_image(where, by.column, kinds)
-        is_factor = has_levels([by], kinds)
-        if is_factor and term.factors[0].surface:
-            raise UserError(
-                f"{where}: `{term.name}`: by of te() is a number that multiplies the surface, and `{by.name}` is a factor; s() "
-                "of two columns has a surface for each level"
-            )
-        if is_factor and by.is_by:
-            raise UserError(
-                f"{where}: `{term.name}`: the curve of each level of `{by.column}` has the mean 0, so their means differ by the "
-                f"term `{by.column}`; add it to the formula"
-            )
+    (column,) = term.by.columns
+    refuse_image(where, column, kinds)
+    if term.by.has_levels(kinds) and term.is_tensor_product:
+        raise UserError(
+            f"{where}: `{term.name}`: by of te() is a number that multiplies the surface, and `{term.by.name}` is a factor; s() "
+            "of two columns has a surface for each level"
+        )
+    if term.by.has_levels(kinds) and term.by not in terms:
+        raise UserError(
+            f"{where}: `{term.name}`: the curve of each level of `{column}` has the mean 0, so their means differ by the "
+            f"term `{column}`; add it to the formula"
+        )
 
 
-def check_overlap(
-    where: str, term: FormulaTerm, terms: Sequence[FormulaTerm], kinds: Mapping[str, Kind | None]
-) -> None:
+def check_overlap(where: str, term: Term, terms: Sequence[Term], kinds: Mapping[str, Kind | None]) -> None:
     """Raise UserError for a smooth that contains a straight line of another term."""
     if not term.is_smooth:
         return
@@ -220,20 +214,21 @@ def check_overlap(
             )
 
 
-def lines_of(term: FormulaTerm, kinds: Mapping[str, Kind | None]) -> set[frozenset[tuple[str, str]]]:
+def lines_of(term: Term, kinds: Mapping[str, Kind | None]) -> set[frozenset[tuple[str, str]]]:
     """The straight lines that a term contains: of a column, or of the product of two, each after some functions. A curve that
     multiplies a number contains the lines of the number and of their product."""
-    smooths = [factor for factor in term.factors if factor.is_smooth]
-    others = [factor for factor in term.factors if not factor.is_smooth]
-    multiplied = frozenset((factor.column, str(factor.calls)) for factor in others)
-    is_of_levels = has_levels(others, kinds)
-    if not smooths:
-        return {multiplied} if len(others) == 1 or is_of_levels is False else set()
-    if others and is_of_levels is None:
+
+    def line(factor: Term) -> tuple[str, str]:
+        return factor.columns[0], str(factor.calls)
+
+    if not isinstance(term, Smooth):
+        is_line = term.degree == 1 or term.has_levels(kinds) is False
+        return {frozenset(map(line, term.factors))} if is_line else set()
+    if term.by and term.by.has_levels(kinds) is None:
         return set()
-    number: frozenset[tuple[str, str]] = frozenset() if is_of_levels else multiplied
-    of_columns = {frozenset({(column, str(each.calls[:-1]))}) for each in smooths for column in each.columns}
-    return {number | line for line in of_columns} | ({number} if number else set())
+    number = frozenset([line(term.by)]) if term.by and not term.by.has_levels(kinds) else frozenset()
+    of_columns = {frozenset({(column, str(margin.calls[:-1]))}) for margin in term.margins for column in margin.columns}
+    return {number | each for each in of_columns} | ({number} if number else set())
 
 
 def check_multiplicity(
@@ -260,9 +255,9 @@ def check_offset(where: str, offset: str | None, kinds: Mapping[str, Kind | None
         return
     factor = parse_factor(offset, offset, where)
     refuse_image(where, factor.column, kinds)
-    if kinds.get(factor.column) == "text" or factor.categorical:
+    if factor.has_levels(kinds):
         raise UserError(f"{where}: `{factor.name}` is no number")
-    check_factor(where, factor, "", kinds, with_level)
+    check_column(where, factor, factor.column, "", kinds, with_level)
 
 
 def check_tables(where: str, by: Sequence[str], identity: Sequence[str], kinds: Mapping[str, Kind | None]) -> None:
@@ -275,7 +270,7 @@ def check_tables(where: str, by: Sequence[str], identity: Sequence[str], kinds: 
 
 def check_names(
     where: str,
-    formula: ParsedFormula,
+    formula: Formula,
     kinds: Mapping[str, Kind | None],
     reference: Mapping[str, str],
     combinations: Mapping[str, Mapping[str, float]],
@@ -284,20 +279,14 @@ def check_names(
     """Raise UserError for terms of reference levels, contrasts and hypotheses that the formula has not. Their levels are not
     known before the rows are. `constants` are terms beside those of the formula, and whether they have levels."""
     problems = Problems()
-    ordered = {
-        factor.name: factor
-        for term in formula.terms
-        for factor in term.factors
-        if factor.coding not in (None, "contr.sum")
-    }
     for name in reference:
-        if name in ordered:
+        if (factor := formula.factors.get(name)) and factor.coding not in (None, "contr.sum"):
             problems.messages.append(
-                f"{where}.reference: `{name}` has contrasts of levels, and no reference level; write C({ordered[name].column})"
+                f"{where}.reference: `{name}` has contrasts of levels, and no reference level; write C({factor.columns[0]})"
             )
         elif problem := without_levels(name, formula, kinds):
             problems.messages.append(f"{where}.reference: {problem}")
-    terms = {**{term.name: has_levels(term.factors, kinds) for term in formula.terms}, **constants}
+    terms = {**{term.name: term.has_levels(kinds) for term in formula.terms}, **constants}
     for place, weights in combinations.items():
         for coefficient in weights:
             with problems.collected():
@@ -312,7 +301,7 @@ def check_absorbed(where: str, absorbed: Collection[str], named: Mapping[str, It
     problems = Problems()
     for key, names in named.items():
         for name in names:
-            term = name.partition("[")[0]
+            term = term_in(name)
             if term == INTERCEPT:
                 problems.messages.append(
                     f"{where}.{key}: there is no `{INTERCEPT}` where factors are absorbed, which take its place; take it out"
@@ -325,16 +314,14 @@ def check_absorbed(where: str, absorbed: Collection[str], named: Mapping[str, It
     problems.check()
 
 
-def check_not_smooth(where: str, formula: ParsedFormula, named: Mapping[str, Iterable[str]]) -> None:
+def check_not_smooth(where: str, formula: Formula, named: Mapping[str, Iterable[str]]) -> None:
     """Raise UserError for coefficients and levels of smooth terms, whose penalties leave no test of single ones; `named` are
     those that each key names."""
-    smooth = [
-        term.name for term in formula.terms if any(factor.is_smooth or factor.is_random for factor in term.factors)
-    ]
+    smooth = [term.name for term in formula.terms if term.is_smooth or term.is_random]
     problems = Problems()
     for key, names in named.items():
         for name in names:
-            if any(name == term or name.startswith(f"{term}[") for term in smooth):
+            if any(is_of_term(name, term) for term in smooth):
                 problems.messages.append(
                     f"{where}.{key}: `{name}` is of a smooth term or random effects, which have no tests of single coefficients "
                     f"and no reference level\n  take it out, or write ns() or C() in the formula"
@@ -342,32 +329,21 @@ def check_not_smooth(where: str, formula: ParsedFormula, named: Mapping[str, Ite
     problems.check()
 
 
-def check_compared(
-    where: str, formula: ParsedFormula, kinds: Mapping[str, Kind | None], pairwise: Sequence[str]
-) -> None:
+def check_compared(where: str, formula: Formula, kinds: Mapping[str, Kind | None], pairwise: Sequence[str]) -> None:
     """Raise UserError for factors whose levels are to be compared that the formula has not, or that have none."""
     for name in pairwise:
         if problem := without_levels(name, formula, kinds):
             raise UserError(f"{where}.pairwise: {problem}")
 
 
-def without_levels(name: str, formula: ParsedFormula, kinds: Mapping[str, Kind | None]) -> str | None:
+def without_levels(name: str, formula: Formula, kinds: Mapping[str, Kind | None]) -> str | None:
     """Return why no factor of the formula with this name has levels; None if one has, or if it is unknown."""
-    factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
+    factors = {name: factor.has_levels(kinds) for name, factor in formula.factors.items()}
     categorical = [other for other, levels in factors.items() if levels is not False]
     if name in categorical:
         return None
     what = "is a number, which has no levels" if name in factors else "is no factor of the formula"
     return f"`{name}` {what}{nearest(name, categorical)}\n  {listed('there are', categorical)}"
-
-
-def has_levels(factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None]) -> bool | None:
-    """Return whether a product of factors has a coefficient for each level of something; None if unknown."""
-    if any(factor.categorical or kinds.get(factor.column) == "text" for factor in factors):
-        return True
-    plain = all(kinds.get(factor.column) in ("integer", "number") for factor in factors)
-    several = any(call.function in SEVERAL for factor in factors for call in factor.calls)
-    return False if plain and not several else None
 
 
 def check_coefficient(where: str, coefficient: str, terms: Mapping[str, bool | None]) -> None:
@@ -376,9 +352,9 @@ def check_coefficient(where: str, coefficient: str, terms: Mapping[str, bool | N
         if terms[coefficient] is True:
             raise UserError(f"{where}: `{coefficient}` has a coefficient for each level; write `{coefficient}[level]`")
         return
-    of_level = [term for term in terms if coefficient.startswith(f"{term}[") and coefficient.endswith("]")]
+    of_level = [term for term in terms if is_of_term(coefficient, term)]
     if not of_level:
-        term = coefficient.partition("[")[0].strip()
+        term = term_in(coefficient)
         close = closest(term, [other for other in terms if other != term])
         raise UserError(
             f"{where}: no coefficient `{coefficient}`{f'; did you mean those of `{close}`?' if close else ''}\n"

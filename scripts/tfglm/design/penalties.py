@@ -1,11 +1,12 @@
 """The terms that penalties act on, and their factors."""
 
 from tfglm.config import DesignConfig
-from tfglm.design.formula import ParsedFormula, parse
 from tfglm.errors import Problems, UserError, nearest
+from tfglm.formula.parse import parse
+from tfglm.formula.terms import Formula
 
 
-def penalty_factors(where: str, settings: DesignConfig, formula: ParsedFormula) -> tuple[tuple[str, float], ...]:
+def penalty_factors(where: str, settings: DesignConfig, formula: Formula) -> tuple[tuple[str, float], ...]:
     """By what the penalties of terms are multiplied, where that is not 1: 0 for those that are left alone.
 
     Parameters

@@ -9,6 +9,7 @@ from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
 from tfglm.errors import UserError, nearest
+from tfglm.formula.names import coefficient_name
 
 MANY_LEVELS = 1000
 """Number of levels from which on a message does not list them."""
@@ -142,11 +143,6 @@ def check_finite(where: str, number: Numeric, values: Sequence[float]) -> None:
     for value, finite in zip(values, np.isfinite(np.array(columns)).all(axis=0), strict=True):
         if not finite:
             raise UserError(f"{where}: `{number.name}` is not finite at {value:g}; choose another value")
-
-
-def coefficient_name(term: str, level: str) -> str:
-    """Return the name of a coefficient in a config."""
-    return f"{term}[{level}]" if level else term
 
 
 def levels_in_words(name: str, levels: Sequence[str]) -> str:

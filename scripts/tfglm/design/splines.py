@@ -4,84 +4,12 @@ All use B-splines. `bs` uses them unchanged. The others multiply them by a matri
 knots (`ns`, `s`), or periodic (`cc`), are a subspace of the cubic splines on the same knots.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tfglm.design import thin_plates
-
-MOST_KNOTS = 200
-"""Inner knots of a spline. Each is a coefficient, and a function to be evaluated for every row."""
-
-SMOOTH = ("s", "te")
-"""The penalised ones."""
-
-SPLINES = ("bs", "ns", "cc", *SMOOTH)
-
-
-def is_whole(value: Any) -> bool:
-    return type(value) is int
-
-
-def is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= 1e300
-
-
-def no_flag(options: Mapping[str, Any], function: str, *names: str) -> str | None:
-    """Return what is wrong with options that are true or false."""
-    wrong = next((name for name in names if type(options.get(name, False)) is not bool), None)
-    return f"{wrong} of {function}() must be True or False" if wrong else None
-
-
-def problem_of(function: str, fewest: Callable[[int, bool], int]) -> Callable[[Mapping[str, Any]], str | None]:
-    """Return what is wrong with the options of a spline; `fewest` is the smallest df for a degree, with or without an
-    intercept."""
-
-    def problem(options: Mapping[str, Any]) -> str | None:
-        df, knots, degree = options.get("df"), options.get("knots"), options.get("degree", 3)
-        if (df is None) == (knots is None):
-            return f"{function}() takes df or knots"
-        if not is_whole(degree) or not 0 <= degree <= 10:
-            return f"the degree of {function}() must be a whole number from 0 to 10"
-        if wrong := no_flag(options, function, "include_intercept"):
-            return wrong
-        least = fewest(degree, options.get("include_intercept", False))
-        of_degree = f" for degree {degree}" if function == "bs" else ""
-        if df is not None and (not is_whole(df) or df < least):
-            return f"df of {function}() must be a whole number of at least {least}{of_degree}, received {df}"
-        if df is not None and df > least + MOST_KNOTS:
-            return f"df of {function}() is at most {least + MOST_KNOTS}{of_degree}, received {df}"
-        if knots is not None and not (isinstance(knots, list | tuple) and all(map(is_finite, knots))):
-            return f"the knots of {function}() must be a list of numbers"
-        if knots is not None and len(knots) > MOST_KNOTS:
-            return f"{function}() takes at most {MOST_KNOTS} knots, received {len(knots):,}"
-        for bound in ("lower_bound", "upper_bound"):
-            if bound in options and not is_finite(options[bound]):
-                return f"the {bound} of {function}() must be a number"
-        return None
-
-    return problem
-
-
-problem_of_bs = problem_of("bs", lambda degree, intercept: max(degree + intercept, 1))
-problem_of_ns = problem_of("ns", lambda _, intercept: 1 + intercept)
-
-
-def problem_of_cc(options: Mapping[str, Any]) -> str | None:
-    if not {"lower_bound", "upper_bound"} <= set(options):
-        return (
-            "cc() takes lower_bound and upper_bound, where a period begins and ends, as the same point: for hours from 0 to 23 "
-            "cc(hour, df=6, lower_bound=0, upper_bound=24)"
-        )
-    if len(set(options.get("knots") or (1, 2))) < 2:
-        return "cc() takes two knots at least within a period"
-    return problem_of("cc", lambda _, intercept: 2 + intercept)(options)
-
-
-FEWEST_COEFFICIENTS = {"cr": 3, "ps": 4, "cc": 4, "tp": 3}
-"""The smallest k of the bases of `s`."""
-
 
 SEEN_ABOVE = 1e-12
 """The share that the training rows have in the length of a column of `s`. Below it only the penalty tells of the column, which
@@ -90,38 +18,6 @@ keeps this length."""
 
 ON_A_LINE = 1e-8
 """Size of the distances of points from a line, as a share of those along it, below which they are rounding errors."""
-
-
-def problem_of_smooth(function: str, k: int, example: str) -> Callable[[Mapping[str, Any]], str | None]:
-    """Return what is wrong with the options of a smooth of one column, or of one column of several. `k` is the default, and
-    `example` a periodic smooth of the hours of a day."""
-
-    def problem(options: Mapping[str, Any]) -> str | None:
-        basis, size = options.get("bs", "cr"), options.get("k", k)
-        if basis not in FEWEST_COEFFICIENTS or (basis == "tp" and function == "te"):
-            known = "cr, ps, cc or tp for a number, and re for a factor" if function == "s" else "cr, ps or cc"
-            return f"bs of {function}() is {known}, received {basis}"
-        least = FEWEST_COEFFICIENTS[basis]
-        if not is_whole(size) or not least <= size <= MOST_KNOTS:
-            return f"k of {function}() must be a whole number from {least} to {MOST_KNOTS} with bs={basis}, received {size}"
-        sp = options.get("sp", 1.0)
-        if not is_finite(sp) or not sp > 0:
-            return f"sp of {function}() is the smoothing parameter, a number above 0, received {sp}"
-        limits = [name for name in ("lower_bound", "upper_bound") if name in options]
-        if basis != "cc" and limits:
-            return f"{function}() takes {limits[0]} with bs=cc alone"
-        if basis == "cc" and not (len(limits) == 2 and all(is_finite(options[name]) for name in limits)):
-            return (
-                f"{function}() with bs=cc takes lower_bound and upper_bound, where a period begins and ends, as the same point: "
-                f"for hours from 0 to 23 {example}"
-            )
-        return None
-
-    return problem
-
-
-problem_of_s = problem_of_smooth("s", 10, "s(hour, bs=cc, lower_bound=0, upper_bound=24)")
-problem_of_te = problem_of_smooth("te", 5, "te(hour, wind, bs=[cc, cr], lower_bound=0, upper_bound=24)")
 
 
 def quantiles(values: np.ndarray, rows: np.ndarray, probabilities: np.ndarray) -> np.ndarray:

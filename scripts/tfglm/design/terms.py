@@ -1,23 +1,17 @@
 """Terms of a formula, and the parts of the coefficient vector that each of them has."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-INTERCEPT = "Intercept"
-
-THRESHOLD = "(Threshold)"
-"""The name of the thresholds between ordered classes in all tables; no column can have it."""
-
-
-def without_class(term: str) -> str:
-    """A term without the class that a multinomial table names before it: `C(month)` of `JFK: C(month)`."""
-    return term.rpartition(": ")[2]
+from tfglm.formula.names import with_class
+from tfglm.formula.terms import Term
 
 
 @dataclass(frozen=True)
-class Term:
-    """A product of factors, given by their names; the intercept has none.
+class DesignTerm:
+    """A term of the formula, its `kind`, with the names of its factors in the design; the intercept has none.
 
     With several categorical factors, `combinations` are the combinations of their levels that occur in training rows. Each
     is a position in a table of all combinations, where the last factor varies fastest. If each class has a linear predictor
@@ -25,24 +19,34 @@ class Term:
     the numbers that multiply the coefficients of a tensor product.
     """
 
-    name: str
+    kind: Term
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     combinations: tuple[int, ...] = ()
     equation: str = ""
     means: tuple[float, ...] = ()
 
+    @cached_property
+    def name(self) -> str:
+        return with_class(self.equation, self.base)
+
     @property
     def base(self) -> str:
         """Its name in the formula, the same in the linear predictors of all classes."""
-        return self.name[len(self.equation) + 2 :] if self.equation else self.name
+        return self.kind.name
+
+    @property
+    def multiplier(self) -> str | None:
+        """The number that multiplies a curve or surface: z of `s(x, by=z)`."""
+        by = self.kind.by
+        return by.name if by and by.name in self.numeric else None
 
 
 @dataclass(frozen=True)
 class Part:
     """The coefficients of a term that share a multiplier: its factors with, for each, which of its numbers it is."""
 
-    term: Term
+    term: DesignTerm
     multiplier: tuple[tuple[str, int], ...]
     where: slice
 
@@ -57,7 +61,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Smooth:
+class Smoothing:
     """Coefficients with smoothing parameters of their own: those of a smooth term, at a `level` of its factor if it has one.
 
     The penalty is the sum over smoothing parameters of each times `penalties` [parameters, places] * b^2 / 2, over the

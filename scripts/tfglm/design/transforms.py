@@ -5,41 +5,33 @@ rows (docs/statistics.md: Functions of numbers). A learnt function is a dict tha
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tfglm.design import arithmetic, splines
-from tfglm.design.splines import is_whole, no_flag
+from tfglm.design import splines
 from tfglm.errors import UserError
-
-
-@dataclass(frozen=True)
-class FormulaCall:
-    """A function with its options, as a formula has it."""
-
-    function: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+from tfglm.formula.arithmetic import COLUMN, COMPUTED
+from tfglm.formula.functions import ELEMENTWISE
+from tfglm.formula.terms import FunctionCall
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A function that formulas may use.
+    """How a function of formulas is computed.
 
     `learn(values, rows, options)` returns what the function needs to know about the training rows: `rows[i]` rows have the
     value `values[i]` (sorted). `apply(xp, x, learnt)` returns the list of columns computed from `x`; `xp` is NumPy or
-    TensorFlow's version of it. `problem` returns what is wrong with options, if anything.
+    TensorFlow's version of it.
     """
 
-    options: tuple[str, ...]
     learn: Callable[[np.ndarray, np.ndarray, Mapping[str, Any]], dict]
     apply: Callable[[Any, Any, Mapping[str, Any]], list]
-    problem: Callable[[Mapping[str, Any]], str | None] = lambda options: None
 
 
 def learn(
-    calls: Sequence[FormulaCall],
+    calls: Sequence[FunctionCall],
     values: np.ndarray,
     rows: np.ndarray,
     where: str,
@@ -71,7 +63,7 @@ def learn(
 
     Examples
     --------
-    >>> (factor,) = parse_factors("scale(log(x))", "scale(log(x))", "models.m.formula")
+    >>> factor = parse_factor("scale(log(x))", "scale(log(x))", "models.m.formula")
     >>> learnt, columns = learn(factor.calls, np.exp([1.0, 2.0, 3.0]), np.array([1, 1, 1]), "models.m.formula")
     >>> columns.ravel().round(9)
     array([-1.,  0.,  1.])
@@ -140,7 +132,7 @@ def learns_range(learnt: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _elementwise(name: str) -> Transform:
-    return Transform((), lambda values, rows, options: {}, lambda xp, x, learnt: [getattr(xp, name)(x)])
+    return Transform(lambda values, rows, options: {}, lambda xp, x, learnt: [getattr(xp, name)(x)])
 
 
 # scale, center --------------------------------------------------------------------------------------------------------
@@ -169,13 +161,6 @@ def _apply_scale(xp, x, learnt: Mapping[str, Any]) -> list:
 
 
 # poly -----------------------------------------------------------------------------------------------------------------
-
-
-def _problem_of_poly(options: Mapping[str, Any]) -> str | None:
-    degree = options.get("degree", 1)
-    if not is_whole(degree) or not 1 <= degree <= 20:
-        return "the degree of poly() must be a whole number from 1 to 20"
-    return no_flag(options, "poly", "raw")
 
 
 def _learn_poly(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
@@ -209,46 +194,31 @@ def _apply_poly(xp, x, learnt: Mapping[str, Any]) -> list:
     return columns
 
 
+# I --------------------------------------------------------------------------------------------------------------------
+
+
+def value_of(xp: Any, tree: Any, x: Any) -> Any:
+    """Evaluate an expression; `xp` is NumPy or TensorFlow's version of it."""
+    if isinstance(tree, float | int):
+        return float(tree)
+    if tree == COLUMN:
+        return x
+    if len(tree) == 2:
+        return getattr(xp, tree[0])(value_of(xp, tree[1], x))
+    return COMPUTED[tree[0]](value_of(xp, tree[1], x), value_of(xp, tree[2], x))
+
+
 TRANSFORMS: dict[str, Transform] = {
-    **{name: _elementwise(name) for name in arithmetic.FUNCTIONS},
-    "scale": Transform(
-        ("center", "scale"), _learn_scale, _apply_scale, lambda options: no_flag(options, "scale", "center", "scale")
-    ),
-    "center": Transform((), lambda values, rows, _: _learn_scale(values, rows, {"scale": False}), _apply_scale),
-    "poly": Transform(("degree", "raw"), _learn_poly, _apply_poly, _problem_of_poly),
+    **{name: _elementwise(name) for name in ELEMENTWISE},
+    "scale": Transform(_learn_scale, _apply_scale),
+    "center": Transform(lambda values, rows, _: _learn_scale(values, rows, {"scale": False}), _apply_scale),
+    "poly": Transform(_learn_poly, _apply_poly),
     "I": Transform(
-        ("expression",),
-        lambda values, rows, options: dict(options),
-        lambda xp, x, learnt: [arithmetic.value(xp, learnt["expression"], x)],
+        lambda values, rows, options: dict(options), lambda xp, x, learnt: [value_of(xp, learnt["expression"], x)]
     ),
-    "bs": Transform(
-        ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound"),
-        splines.learn_bs,
-        splines.apply_bs,
-        splines.problem_of_bs,
-    ),
-    "ns": Transform(
-        ("df", "knots", "include_intercept", "lower_bound", "upper_bound"),
-        splines.learn_ns,
-        splines.apply_ns,
-        splines.problem_of_ns,
-    ),
-    "cc": Transform(
-        ("df", "knots", "lower_bound", "upper_bound", "include_intercept"),
-        splines.learn_cc,
-        splines.apply_cc,
-        splines.problem_of_cc,
-    ),
-    "s": Transform(
-        ("k", "bs", "lower_bound", "upper_bound", "sp"), splines.learn_s, splines.apply_s, splines.problem_of_s
-    ),
-    "te": Transform(
-        ("k", "bs", "lower_bound", "upper_bound", "sp"), splines.learn_te, splines.apply_te, splines.problem_of_te
-    ),
+    "bs": Transform(splines.learn_bs, splines.apply_bs),
+    "ns": Transform(splines.learn_ns, splines.apply_ns),
+    "cc": Transform(splines.learn_cc, splines.apply_cc),
+    "s": Transform(splines.learn_s, splines.apply_s),
+    "te": Transform(splines.learn_te, splines.apply_te),
 }
-
-LEARNING = ("scale", "center", "poly", *splines.SPLINES)
-"""The functions that learn from the training rows."""
-
-SEVERAL = ("poly", *splines.SPLINES)
-"""The functions that may make several columns of one."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import RAW
-from tfglm.design.splines import SMOOTH
 from tfglm.engine import kernels
 from tfglm.engine.blocks import Signature
 from tfglm.engine.rows import Multiplier, Rows
@@ -267,23 +266,21 @@ def bases_of(
     if design.equations:
         return []
     users = np.bincount(parts[parts[:, 2] >= 0, 2], minlength=len(multipliers))
-    multiplying = {id(term): design.multiplier_of(term) for term in design.terms}
-    terms: dict[tuple[int, tuple[str, ...], int], list[int]] = {}
-    excluded = None if eliminated is None else id(design.parts[eliminated].term)
+    terms: dict[tuple[str, int], list[int]] = {}
+    excluded = None if eliminated is None else design.parts[eliminated].term
     for part, (_, grouping, which) in zip(design.parts, parts, strict=True):
-        by = multiplying[id(part.term)]
-        names = tuple(name for name, _ in part.multiplier if not by or name != by.name)
-        is_alone = names and id(part.term) != excluded and users[which] == 1
-        if is_alone and all(design.numeric_by_name[name].function in SMOOTH for name in names):
-            terms.setdefault((id(part.term), names, int(grouping)), []).append(int(which))
+        if part.term.kind.is_smooth and part.term is not excluded and users[which] == 1:
+            terms.setdefault((part.term.name, int(grouping)), []).append(int(which))
     sizes = {column.column: column.table_size for column in signature.inputs if column.coded}
     start = {int(which): int(place) for place, _, which in parts if which >= 0}
     bases: list[Basis] = []
-    for (term, names, grouping), of_term in terms.items():
+    by_name = {term.name: term for term in design.terms}
+    for (name, grouping), of_term in terms.items():
         first, last = of_term[0], of_term[-1] + 1
         if of_term != list(range(first, last)):
             continue
-        columns = list(dict.fromkeys(column for name in names for column in design.numeric_by_name[name].columns))
+        factors, number = design.smoothed(by_name[name]), design.multiplier_of(by_name[name])
+        columns = [column for factor in factors for column in factor.columns]
         tabled = all(column in sizes for column in columns) and (
             len(columns) == 1 or math.prod(sizes[column] for column in columns) <= MOST_JOINT
         )
@@ -294,11 +291,13 @@ def bases_of(
                 continue
         places = np.array([start[which] for which in of_term])
         of_columns = tuple((column, sizes[column]) for column in columns) if tabled else ()
-        of_basis, number, of_number = multipliers[first:last], multiplying[term], None
+        of_basis, of_number = multipliers[first:last], None
         if tabled and number:
             of_number = Multiplier(((number.name, 0),), RAW)
             of_basis = [
-                replace(each, numbers=tuple(name for name in each.numbers if name[0] != number.name))
+                replace(
+                    each, numbers=tuple(each_number for each_number in each.numbers if each_number[0] != number.name)
+                )
                 for each in of_basis
             ]
         bases.append(Basis(first, tuple(of_basis), places, of_columns, grouping, groups, of_number))

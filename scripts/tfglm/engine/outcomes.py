@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.design.terms import INTERCEPT
+from tfglm.formula.terms import INTERCEPT
 from tfglm.families import Family
 from tfglm.families.ordinal import Ordinal
 

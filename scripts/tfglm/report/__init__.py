@@ -1,6 +1,6 @@
 """Pictures, and pages from templates.
 
-May import: config, data, design, results.
+May import: formula, config, data, design, results.
 """
 
 import os

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from tfglm.config.models import columns_of, response_column
-from tfglm.config.responses import FINITE_RESPONSE
 from tfglm.errors import counted
+from tfglm.formula.read import covariates_in
+from tfglm.formula.response import FINITE_RESPONSE, response_column
 from tfglm.report.words import two_digits
 
 MOST_REASONS = 6
@@ -45,7 +45,7 @@ def circumstances(
         "offset": "added to the linear predictor with coefficient 1",
     }
     facts += [(key.capitalize(), f"{model[key]}, {meaning}") for key, meaning in meanings.items() if model.get(key)]
-    of_model = list(dict.fromkeys([response_column(model["formula"]), *columns_of(model["formula"].partition("~")[2])]))
+    of_model = list(dict.fromkeys([response_column(model["formula"]), *covariates_in(model["formula"])]))
     facts += [("Derived", f"{name} = {derived[name]}") for name in of_model if name in derived]
     merged = [
         merged_levels(name, columns[name]) for name in of_model if name in columns and columns[name]["rare_levels"]

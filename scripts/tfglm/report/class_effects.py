@@ -1,13 +1,13 @@
 """The effects of a regression of classes in sentences: for each class those of one response, or those on the odds of a
 higher class."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
-from tfglm.design.terms import without_class
 from tfglm.families import family_of_fit
+from tfglm.formula.names import class_and_term, terms_of_class, with_class
 from tfglm.report.sentences import ModelFacts, TermSentences, effect_sentences, slopes
 from tfglm.report.words import Words
 from tfglm.results.compare import response_of
@@ -42,10 +42,10 @@ def classes_compared(fit: Mapping, words: Words) -> str:
 def with_labels_of_classes(table: pd.DataFrame, response: str, words: Words) -> pd.DataFrame:
     """The table of coefficients with the label of each class before its terms, in place of the class itself."""
     shown = {
-        str(term): f"{words.level(response, str(term).removesuffix(': ' + own))}: {own}"
+        str(term): with_class(words.level(response, label), own)
         for term in table["term"].unique()
-        for own in [without_class(str(term))]
-        if own != term
+        for label, own in [class_and_term(str(term))]
+        if label
     }
     return table.replace({"term": shown})
 
@@ -81,7 +81,7 @@ def sentences_by_class(
             slopes=slopes(averages[averages["class"] == label]) if len(averages) else {},
             nearly_aliased=terms_of_class(model.nearly_aliased, str(label)),
         )
-        told += [replace(each, term=f"{name}: {each.term}") for each in effect_sentences(rows, of_class)]
+        told += [replace(each, term=with_class(name, each.term)) for each in effect_sentences(rows, of_class)]
     return told
 
 
@@ -98,9 +98,3 @@ def sentences_of_order(
         slopes=slopes(averages[averages["class"] == highest]) if len(averages) else {},
     )
     return effect_sentences(table, of_order)
-
-
-def terms_of_class(terms: Iterable[str], label: str) -> set[str]:
-    """Of terms with their class before them those of one class, without it."""
-    start = f"{label}: "
-    return {term.removeprefix(start) for term in terms if term.startswith(start)}

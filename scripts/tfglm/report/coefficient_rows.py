@@ -1,7 +1,6 @@
 """The content of the picture of coefficients: its rows, their order and axis, and the text of each row."""
 
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,30 +8,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tfglm.design.terms import THRESHOLD
 from tfglm.errors import counted
+from tfglm.formula.names import without_class
+from tfglm.formula.parse import term_of
+from tfglm.formula.terms import INTERCEPT, THRESHOLD, Covariate
 from tfglm.report.conditions import against, conditions, is_number
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
-from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain, without_class
+from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain
 
 MOST_LEVELS = 400
 """Most rows of a term; a larger term shows half as many from each end."""
 
 UNSORTED = 24
 """Up to so many levels stay in the order of the table, such as the months; more are sorted by size."""
-
-CURVED = re.compile(r"\b(?:bs|ns|cc|te|poly)\(|\bs\((?![^()]*bs=re\))")
-"""Parts of the name of a term whose coefficients have no meaning individually."""
-
-SLOPES = re.compile(r"s\(\w+, (\w+), bs=re\)")
-"""A number whose slope differs at random between the levels of a factor."""
-
-CODED = re.compile(r",\s*(?:contr\.(?!treatment\b)\w+|Sum|Helmert|Poly|Diff)\b")
-"""Parts of the name of a term whose coefficients belong to the columns of a coding, not to levels."""
-
-INTERCEPTS = rf"(?:.*: )?Intercept|{re.escape(THRESHOLD)}"
-"""Names of terms that are intercepts, of a class too, or thresholds between classes."""
 
 NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 
@@ -79,7 +68,7 @@ def rows_and_scale(
     `averaged` have average effects in place of coefficients.
     """
     holding = conditions(table, words) | dict.fromkeys(averaged, "on average")
-    table = table[~table["term"].str.fullmatch(INTERCEPTS) & ~table["term"].str.contains(CURVED)]
+    table = table[[not (is_constant(term) or term_of(term).is_curve) for term in table["term"]]]
     numeric = table["level"] == ""
     levels, numbers = table[~numeric], table[numeric]
     own = {without_class(str(term)): rows for term, rows in table.groupby("term")}
@@ -87,8 +76,8 @@ def rows_and_scale(
     sloped = [
         term
         for term in levels["term"].unique()
-        if SLOPES.fullmatch(term)
-        or ("bs=re" not in term and any(is_number(factor, own, words) for factor in without_class(term).split(":")))
+        for kind in [term_of(term)]
+        if (kind.degree > 1 if kind.is_random else any(is_number(factor, own, words) for factor in kind.factors))
     ]
     with_slopes = levels["term"].isin(sloped)
     of_levels = levels[~with_slopes]
@@ -135,6 +124,11 @@ def rows_and_scale(
     return items, scale
 
 
+def is_constant(term: str) -> bool:
+    """Whether a term is an intercept, of a class too, or a threshold between classes."""
+    return without_class(term) in (INTERCEPT, THRESHOLD)
+
+
 def finite(numbers: pd.DataFrame) -> np.ndarray:
     values = numbers.to_numpy(float).ravel()
     return values[np.isfinite(values)]
@@ -157,8 +151,9 @@ def units_of(extents: pd.Series, size: float, reaches: pd.Series) -> pd.Series:
 
 def reach(term: str, words: Words) -> float:
     """The largest value less the smallest of a number, or of a product of numbers about so much; infinite if not known."""
-    slopes = SLOPES.fullmatch(term)
-    extents = [words.extent(factor) for factor in (slopes.groups() if slopes else without_class(term).split(":"))]
+    kind = term_of(term)
+    numbers = map(Covariate, kind.columns[1:]) if kind.is_random else kind.factors
+    extents = [words.extent(factor) for factor in numbers]
     return math.prod(filter(None, extents)) if any(extents) else math.inf
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tfglm.report.coefficient_rows import CURVED
+from tfglm.formula.parse import term_of
 from tfglm.report.conditions import against, conditions
 from tfglm.report.pages import numbers_as_text, p_value
 from tfglm.report.words import Words, four_that_count, plain
@@ -98,7 +98,7 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
             words.units.get(plain(str(name)), ""),
             against(str(name), rows, words),
             holding.get(str(name), ""),
-            [] if CURVED.search(str(name)) else list(rows_of(str(name), rows)),
+            [] if term_of(str(name)).is_curve else list(rows_of(str(name), rows)),
         )
         for name, rows in table.groupby("term", sort=False)
     ]

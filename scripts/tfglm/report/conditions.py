@@ -1,22 +1,13 @@
 """What the coefficients of a term are compared with, and at which values of other columns they hold."""
 
-import functools
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import pandas as pd
 
-from tfglm.design.terms import without_class
-from tfglm.report.words import FACTOR, Words, plain
-
-SMOOTH = re.compile(r"\b(?:s|te|cc)\(")
-"""Functions whose curves have the mean 0 over the training rows."""
-
-
-@functools.cache
-def columns_in(term: str) -> list[str]:
-    """The columns of a term: no functions, nor their arguments."""
-    return re.findall(r"(?<!bs=)(?<!\.)\b(?!(?:True|False)\b)[^\W\d]\w*\b(?!\s*[(=.])", term)
+from tfglm.formula.names import without_class
+from tfglm.formula.parse import term_of
+from tfglm.formula.terms import CategoricalFactor, Covariate, Term
+from tfglm.report.words import Words
 
 
 def is_difference(rows: pd.DataFrame) -> bool:
@@ -64,37 +55,37 @@ def conditions(table: pd.DataFrame, words: Words) -> dict[str, str]:
 def condition(term: str, own: Mapping[str, pd.DataFrame], words: Words) -> str:
     """That of a term; '' if none. `own` has the rows of each term, of any class."""
     at, unchanged = dict[str, None](), dict[str, None]()
-    factors = term.split(":")
+    kind, names = term_of(term), {factor.name for factor in term_of(term).factors}
     for other in own:
-        others = other.split(":")
-        if other == term or "bs=re" in term + other:
+        others = {factor.name: factor for factor in term_of(other).factors}
+        if other == term or kind.is_random or term_of(other).is_random:
             continue
-        if set(factors) < set(others):
-            at |= dict.fromkeys(values(set(others) - set(factors), other, own, words))
-        elif any(a != b and set(columns_in(a)) & set(columns_in(b)) for a in factors for b in others):
+        if names < others.keys():
+            at |= dict.fromkeys(values(others.keys() - names, other, own, words))
+        elif any(a.name != b.name and set(a.columns) & set(b.columns) for a in kind.factors for b in others.values()):
             unchanged[other] = None
     said = [f"at {' and '.join(at)}"] * bool(at) + [f"with {' and '.join(unchanged)} unchanged"] * bool(unchanged)
     return ", ".join(said)
 
 
-def values(factors: set[str], term: str, own: Mapping[str, pd.DataFrame], words: Words) -> Iterator[str]:
+def values(factors: Collection[str], term: str, own: Mapping[str, pd.DataFrame], words: Words) -> Iterator[str]:
     """The values of some factors of a term at which it adds nothing: 0, the mean of a curve, the reference level, or the mean of
     the levels of a coded factor. `own` has the rows of all terms."""
-    of_levels = [factor for factor in term.split(":") if not is_number(factor, own, words)]
+    of_levels = [factor.name for factor in term_of(term).factors if not is_number(factor, own, words)]
     in_order = zip(of_levels, str(own[term]["reference"].iloc[0]).split(":"), strict=False)
     references = dict(in_order) | {name: str(own[name]["reference"].iloc[0]) for name in of_levels if name in own}
-    for factor in (factor for factor in term.split(":") if factor in factors):
-        name, coded = words.term(factor), FACTOR.fullmatch(factor)
-        if factor not in of_levels:
-            yield f"the mean of {name}" if SMOOTH.match(factor) else f"{name} = 0"
-        elif coded and coded[2] and coded[2] != "contr.treatment":
-            yield f"the mean of the levels of {words.column(plain(factor))}"
-        elif is_difference(own[term]) and (reference := references.get(factor)):
-            yield f"{words.column(plain(factor))} = {words.level(factor, reference)}"
+    for factor in (factor for factor in term_of(term).factors if factor.name in factors):
+        if factor.name not in of_levels:
+            name = words.term(factor.name)
+            yield f"the mean of {name}" if factor.is_centred else f"{name} = 0"
+        elif factor.coding:
+            yield f"the mean of the levels of {words.column(factor.bare)}"
+        elif is_difference(own[term]) and (reference := references.get(factor.name)):
+            yield f"{words.column(factor.bare)} = {words.level(factor.name, reference)}"
 
 
-def is_number(factor: str, own: Mapping[str, pd.DataFrame], words: Words) -> bool:
+def is_number(factor: Term, own: Mapping[str, pd.DataFrame], words: Words) -> bool:
     """Whether a factor of a term is a number, or a function of some; without a term of its own, as the ranges of columns tell."""
-    if FACTOR.fullmatch(factor) or not factor.isidentifier():
-        return not FACTOR.fullmatch(factor)
-    return bool((own[factor]["level"] == "").all()) if factor in own else factor in words.spans
+    if type(factor) is not Covariate:
+        return not isinstance(factor, CategoricalFactor)
+    return bool((own[factor.name]["level"] == "").all()) if factor.name in own else factor.name in words.spans

@@ -15,7 +15,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from tfglm.errors import short
-from tfglm.report.coefficient_rows import CURVED, Heading, PictureRow, rows_and_scale
+from tfglm.formula.read import factors_in
+from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
 from tfglm.report.curves import Curve, Surface, curves_of, draw_curve, draw_surface, surfaces_of
 from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, nothing
 from tfglm.report.maps import draw_map, maps_of
@@ -85,7 +86,9 @@ def coefficient_plot(
     """
     rows, scale = rows_and_scale(table, ratio, words)
     maps = list(maps_of(rows, words.coordinates))
-    curved = None if effects is None else effects[effects["term"].str.contains(CURVED)]
+    curved = (
+        None if effects is None else effects[[any(f.is_curve for f in factors_in(term)) for term in effects["term"]]]
+    )
     items = rows if curved is None else [*rows, *curves_of(curved), *surfaces_of(curved)]
     if not items:
         nothing(f"{title}: none but the intercept", paths)

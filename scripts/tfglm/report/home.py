@@ -13,8 +13,9 @@ import yaml
 
 from tfglm import digests
 from tfglm.config import ResultsConfig
-from tfglm.config.models import columns_of
 from tfglm.errors import counted
+from tfglm.formula.parse import term_of
+from tfglm.formula.read import columns_of
 from tfglm.report import quality
 from tfglm.report.circumstances import circumstances
 from tfglm.report.class_effects import (
@@ -32,7 +33,7 @@ from tfglm.report.pairs import Pairs, pairs_of
 from tfglm.report.scenarios import Scenarios, scenarios_of
 from tfglm.report.sentences import ModelFacts, TermSentences, effect_sentences, slopes
 from tfglm.report.strongest import Effects, short_table, strongest_effects
-from tfglm.report.words import RANDOM, Words
+from tfglm.report.words import Words
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
 from tfglm.results.paper import absorbed_factors
@@ -224,8 +225,8 @@ def what_means(model: ModelResults) -> str:
 
 def population_in_words(model: ModelResults) -> str:
     """Say what averages are about beside random effects; '' without these."""
-    random = [RANDOM.fullmatch(smooth["term"]) for smooth in model.fit.get("smooths", []) if smooth["is_random"]]
-    names = " and ".join(dict.fromkeys(model.words.column(match[1]) for match in random if match))
+    random = [term_of(smooth["term"]) for smooth in model.fit.get("smooths", []) if smooth["is_random"]]
+    names = " and ".join(dict.fromkeys(model.words.column(term.columns[0]) for term in random))
     if not names:
         return ""
     if model.family.quadratic:

@@ -11,8 +11,8 @@ import pandas as pd
 
 from tfglm import digests
 from tfglm.errors import counted
+from tfglm.formula.parse import term_of
 from tfglm.report.class_effects import classes_compared
-from tfglm.report.coefficient_rows import CODED
 from tfglm.report.coefficients import profiles, sheet, variance_components
 from tfglm.report.confusion import confusion_plot
 from tfglm.report.curves import effects_plot
@@ -57,7 +57,7 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
         in_words=in_words(fit, results.words),
         effect=effect,
         ratio=ratio.replace("_", " ") if ratio else "",
-        coded=bool(table["term"].str.contains(CODED).any()),
+        coded=any(factor.coding for term in table["term"].unique() for factor in term_of(str(term)).factors),
         by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
         sheet=sheet(table, ratio, results.settings.confidence, results.words),
         shapes=shapes_of(fit, results.curves, results.words) if results.has_curves else [],

@@ -8,9 +8,9 @@ import pandas as pd
 
 from tfglm import digests
 from tfglm.config import ResultsConfig
-from tfglm.config.responses import Logarithm
 from tfglm.families import family_of_fit
 from tfglm.families.family import Family
+from tfglm.formula.response import Logarithm
 from tfglm.report.class_effects import effect_and_ratio
 from tfglm.report.pages import read_table
 from tfglm.report.words import Words

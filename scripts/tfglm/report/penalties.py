@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from tfglm.errors import short
+from tfglm.report.coefficient_rows import is_constant
 from tfglm.report.drawing import COLOURS, GREY, MAIN, STYLES, TITLE_HEIGHT, Picture, literal
-from tfglm.report.words import without_class
 
 WIDTH, ABOVE, BELOW = 6.8, 4.2, 1.9
 """Inches of the picture, and of the axes of the coefficients and of the deviances."""
@@ -18,7 +18,7 @@ def path_plot(
     table: pd.DataFrame, coefficients: np.ndarray, terms: list[str], title: str, paths: Iterable[Path]
 ) -> None:
     """Coefficients [penalties, p] against the penalty, a colour a term, and below the deviances of `table`."""
-    named = [term for term in dict.fromkeys(terms) if without_class(term) != "Intercept"]
+    named = [term for term in dict.fromkeys(terms) if not is_constant(term)]
     legend = 0.1 + 0.18 * -(-len(named) // 3)
     picture = Picture(short(title, 90), WIDTH, TITLE_HEIGHT + ABOVE + BELOW + 1.3 + legend)
     panel = picture.panel(0, TITLE_HEIGHT, WIDTH, ABOVE + BELOW + 1.3 + legend)

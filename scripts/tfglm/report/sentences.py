@@ -5,20 +5,17 @@ A coefficient is reported only if the fit has tested it. The sentences claim no 
 """
 
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from tfglm.config.responses import Logarithm
 from tfglm.data.kinds import RARE
-from tfglm.design.terms import INTERCEPT, THRESHOLD
-from tfglm.report.conditions import columns_in, is_difference
+from tfglm.formula.parse import term_of
+from tfglm.formula.response import Logarithm
+from tfglm.formula.terms import INTERCEPT, THRESHOLD
+from tfglm.report.conditions import is_difference
 from tfglm.report.words import PERCENT, Words, logged, plain, two_digits
-
-PLAIN = re.compile(r"\w+|C\(\w+\)")
-"""A term that is a column; the coefficients of other terms have no meaning of their own."""
 
 MOST_STEPS = 6
 """The effect of a number is reported per 1, 10, ... units, up to this power of 10, so that it is easy to read."""
@@ -121,21 +118,21 @@ def effect_sentences(table: pd.DataFrame, model: ModelFacts) -> list[TermSentenc
     told: list[TermSentences] = []
     on_average: set[str] = set()
     for term in terms:
-        if term.endswith("bs=re)"):
+        kind = term_of(term)
+        if kind.is_random:
             told.append(TermSentences(term, [], RANDOM_EFFECTS))
             continue
         others = [other for other in terms if other != term]
         rows = table[table["term"] == term]
         logarithm = logged(term)
-        column = logarithm[0] if logarithm else plain(term)
-        is_alone = is_difference(rows) and not any(column in columns_in(other) for other in others)
-        by_itself = is_alone and (PLAIN.fullmatch(term) or logarithm)
+        is_shared = any(column in term_of(other).columns for other in others for column in kind.columns)
+        by_itself = is_difference(rows) and not is_shared and (kind.is_plain or logarithm)
         if by_itself and not model.only_averages:
             told.append(
                 number_effects(term, rows, model) if (rows["level"] == "").all() else factor_effects(term, rows, model)
             )
             continue
-        averaged = [name for name in dict.fromkeys(name for name, _ in model.slopes) if plain(name) in columns_in(term)]
+        averaged = [name for name in dict.fromkeys(name for name, _ in model.slopes) if plain(name) in kind.columns]
         if not averaged:
             told.append(TermSentences(term, [], NO_AVERAGE if by_itself else NO_NUMBER))
         for name in averaged:
@@ -149,8 +146,8 @@ def effect_sentences(table: pd.DataFrame, model: ModelFacts) -> list[TermSentenc
 
 def is_periodic(column: str, terms: Collection[str]) -> bool:
     """Whether a column has an effect through periodic splines alone."""
-    parts = [part for term in terms for part in term.split(":") if column in columns_in(part)]
-    return all(part.startswith("cc(") or "bs=cc" in part for part in parts)
+    factors = [factor for term in terms for factor in term_of(term).factors if column in factor.columns]
+    return all(factor.is_periodic for factor in factors)
 
 
 def number_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSentences:

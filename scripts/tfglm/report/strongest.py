@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 from markupsafe import Markup
 
-from tfglm.report.coefficient_rows import INTERCEPTS, NUMBERS, Heading, PictureRow, rows_and_scale
+from tfglm.formula.names import class_and_term, with_class
+from tfglm.report.coefficient_rows import NUMBERS, Heading, PictureRow, is_constant, rows_and_scale
 from tfglm.report.conditions import against, conditions, is_difference
 from tfglm.report.inline import InlineAxis
 from tfglm.report.pages import p_value
@@ -145,8 +146,8 @@ def label_of(term: str, level: str, compared: Mapping[str, str], words: Words) -
     """What an effect compares: `carrier: EV vs 9E`, or `age, +10 years`."""
     if term == "numbers":
         return level
-    of_class, separator, rest = words.term(term).rpartition(": ")
-    name = f"{of_class}{separator}{plain(rest)}"
+    label, rest = class_and_term(words.term(term))
+    name = with_class(label, plain(rest))
     reference = compared.get(term, "")
     return f"{name}: {level}{f' vs {reference}' if reference else ''}"
 
@@ -171,7 +172,7 @@ def short_table(table: pd.DataFrame, df_residual: float | None, words: Words) ->
     if statistic and tested["p_value"].notna().any():
         tested = tested[tested["p_value"].notna()]
     strength = tested[statistic].abs() if statistic else tested["estimate"].abs() / tested[error]
-    is_intercept = tested["term"].str.fullmatch(INTERCEPTS)
+    is_intercept = tested["term"].map(is_constant).astype(bool)
     kept = [*strength[~is_intercept].nlargest(MOST_EFFECTS).index, *tested.index[is_intercept]]
     rows = tested.loc[sorted(kept)]
     decimals = [decimals_of(pd.Series([size])) for size in rows[error]]

@@ -11,18 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tfglm.config.responses import LOGARITHMS
-from tfglm.design.terms import without_class
 from tfglm.errors import UserError
-
-FACTOR = re.compile(r"C\((\w+)(?:, ([\w.]+))?\)")
-"""A number that a formula takes for a factor, and how it is coded if by contrasts."""
-
-RANDOM = re.compile(r"s\((\w+)(, \w+)?, bs=re\)")
-"""A factor whose levels have random effects, or random slopes of a number."""
-
-LOGGED = re.compile(r"(.*: )?(?:np\.)?(log|log2|log10)\((\w+)\)")
-"""The logarithm of a column as a term."""
+from tfglm.formula.names import class_and_term, with_class
+from tfglm.formula.parse import term_of
+from tfglm.formula.terms import Term
 
 PERCENT = 10
 """A logarithm is reported for so many percent more of its column."""
@@ -76,17 +68,16 @@ class Words:
         orders = {name: column["order"] for name, column in columns_of_data.items() if column.get("order")}
         return cls(labels, units, coordinates, names, spans, minima, frozenset(zero_one), orders)
 
-    def extent(self, factor: str) -> float:
+    def extent(self, factor: Term) -> float:
         """The largest value less the smallest of a number, or of a function of one; 0 if not known."""
-        if factor in self.spans or factor.isidentifier() or FACTOR.fullmatch(factor):
-            return self.spans.get(factor, 0.0)
-        from tfglm.design import formula, transforms
+        if not factor.calls:
+            return self.spans.get(factor.name, 0.0)
+        from tfglm.design import transforms
 
+        span, low = (known.get(factor.columns[0], 0.0) for known in (self.spans, self.minima))
+        values = low + np.linspace(0.0, span, 101)
         try:
-            (parsed,) = formula.parse_factors(factor, factor, factor)
-            span = self.spans.get(parsed.column, 0.0)
-            values = self.minima.get(parsed.column, 0.0) + np.linspace(0.0, span, 101)
-            return float(np.ptp(transforms.learn(parsed.calls, values, np.ones(101, int), factor)[1])) if span else 0.0
+            return float(np.ptp(transforms.learn(factor.calls, values, np.ones(101, int), "")[1])) if span else 0.0
         except UserError:  # no row of the fit has some of these values
             return 1.0
 
@@ -96,57 +87,43 @@ class Words:
 
     def term(self, term: str) -> str:
         """A term with what pages call its columns; functions stay as the formula has them."""
-        bare = without_class(term)
-        return term[: len(term) - len(bare)] + ":".join(
-            self.names.get(plain(factor), factor) for factor in bare.split(":")
-        )
+        label, bare = class_and_term(term)
+        return with_class(label, ":".join(self.names.get(each.bare, each.name) for each in term_of(bare).factors))
 
     def level(self, term: str, level: str) -> str:
         """The label of a level; of an interaction, of each factor in it."""
-        term = without_class(term)
-        random = RANDOM.fullmatch(term)
-        columns = [random[1]] if random else [plain(part) for part in term.split(":")]
-        parts = level.split(":") if len(columns) > 1 else [level]
-        if len(parts) != len(columns):
+        factors = term_of(term).factors
+        parts = level.split(":") if len(factors) > 1 else [level]
+        if len(parts) != len(factors):
             # Numbers in an interaction have no level, and a level may hold a colon.
             return level
-        return ":".join(
-            self._level(factor, column, part)
-            for factor, column, part in zip(term.split(":"), columns, parts, strict=True)
-        )
+        return ":".join(map(self._level, factors, parts))
 
-    def _level(self, factor: str, column: str, level: str) -> str:
+    def _level(self, factor: Term, level: str) -> str:
         """The label of a level of a factor; of a contrast with the letter before it."""
-        labels, coded = self.labels.get(column, {}), FACTOR.fullmatch(factor)
-        contrast = CODED_LEVEL.fullmatch(level) if coded and coded[2] else None
+        labels = {} if factor.is_curve or factor.calls else self.labels.get(next(iter(factor.columns), ""), {})
+        contrast = CODED_LEVEL.fullmatch(level) if factor.coding else None
         return contrast[1] + labels.get(contrast[2], contrast[2]) if contrast else labels.get(level, level)
 
     def against(self, term: str, reference: str) -> str:
         """Say what the levels of a term are compared with: the label of the reference level, or the text of a coding; '' if
         nothing."""
-        coded = FACTOR.fullmatch(without_class(term))
-        return self.level(term, reference) if reference else CODED.get(str(coded and coded[2]), "")
+        return self.level(term, reference) if reference else CODED.get(str(term_of(term).coding), "")
 
 
 NO_WORDS = Words({}, {})
 
 
 def plain(term: str) -> str:
-    """The column of a factor: `month` of `C(month)` and of `s(month, bs=re)`."""
-    factor, random = FACTOR.fullmatch(without_class(term)), RANDOM.fullmatch(term)
-    if random and not random[2]:
-        return random[1]
-    return factor[1] if factor else without_class(term)
+    """What pages have a name for: the column of `C(month)` and of `s(month, bs=re)`, and other terms as they are."""
+    return term_of(term).bare
 
 
 def logged(term: str) -> tuple[str, float] | None:
     """Return the column of a term that is its logarithm, and how much the logarithm grows with PERCENT more of the column;
     None for other terms."""
-    found = LOGGED.fullmatch(term)
-    if not found:
-        return None
-    of_class, function, column = found.groups("")
-    return of_class + column, math.log1p(PERCENT / 100) / math.log(LOGARITHMS[function][0])
+    label, kind = class_and_term(term)[0], term_of(term)
+    return (with_class(label, kind.columns[0]), math.log1p(PERCENT / 100) / math.log(kind.base)) if kind.base else None
 
 
 def minus(text: object) -> object:

@@ -7,9 +7,11 @@ import pandas as pd
 import scipy.sparse
 
 from tfglm.design.codings import table_names
-from tfglm.design.references import check_contrasts, coefficient_name
-from tfglm.design.terms import THRESHOLD, Term
+from tfglm.design.references import check_contrasts
+from tfglm.design.terms import DesignTerm
 from tfglm.errors import UserError
+from tfglm.formula.names import coefficient_name
+from tfglm.formula.terms import THRESHOLD, Covariate
 from tfglm.inference.reference import Reference
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
 
@@ -50,7 +52,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         for term in design.terms
     }
     compared = set(design.unpenalised_terms) - {smooth.term for smooth in design.smooths}
-    by_name = {term.name: term for term in design.terms} | {THRESHOLD: Term(THRESHOLD)}
+    by_name = {term.name: term for term in design.terms} | {THRESHOLD: DesignTerm(Covariate(THRESHOLD))}
     of_class = {"class": [by_name[term].equation for term, _ in terms]} if design.compares_classes else {}
     columns = {
         **of_class,

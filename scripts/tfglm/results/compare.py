@@ -8,6 +8,7 @@ import pandas as pd
 from tfglm.design.design import Design
 from tfglm.errors import UserError
 from tfglm.families import LINKS
+from tfglm.formula.response import response_text
 
 STATISTICS = {
     "n": "rows_in_likelihood",
@@ -124,4 +125,4 @@ def family_words(fit: Mapping, noun: str = "") -> str:
 
 def response_of(fit: Mapping) -> str:
     """Return the response as the formula of fit.json has it."""
-    return fit["formula"].partition("~")[0].strip()
+    return response_text(fit["formula"])

@@ -15,7 +15,7 @@ from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
 from tfglm.design.parametrisation import RAW, form_of, standardised
-from tfglm.design.terms import Part, Term
+from tfglm.design.terms import DesignTerm, Part
 from tfglm.inference.fitted import EMPTY, SEPARATED
 from tfglm.results.estimates import Estimates
 
@@ -57,8 +57,10 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
     design = estimated.design
     error_name = "posterior_sd" if design.penalty.given else "std_error"
     names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
-    names += ["slope_of"] if any(map(design.multiplier_of, design.terms)) else []
-    names += ["column_2", "value_2", "reference_2", "is_far"] if any(map(design.is_surface, design.terms)) else []
+    names += ["slope_of"] if any(term.multiplier for term in design.terms) else []
+    names += (
+        ["column_2", "value_2", "reference_2", "is_far"] if any(term.kind.is_surface for term in design.terms) else []
+    )
     tables = [pd.DataFrame(columns=names)]
     for at_levels, factors in curved(estimated):
         name = factors[0].column
@@ -101,8 +103,8 @@ def slopes(estimated: Estimates, dictionary: Dictionary, error_name: str, confid
     design = estimated.design
     for term in design.terms:
         number = design.multiplier_of(term)
-        if number and not design.is_surface(term):
-            (column,) = (design.numeric_by_name[name].column for name in term.numeric if name != number.name)
+        if number and not term.kind.is_surface:
+            (column,) = (factor.column for factor in design.smoothed(term))
             values = grid(dictionary.columns[column])
             table = pd.DataFrame({"value": values, "reference": np.nan})
             rows = at_points(design, term, {column: values})
@@ -116,9 +118,8 @@ def surfaces(
     """Yield a table for each two numbers of a smooth, at each level of its factor: all pairs of their values, with further
     numbers at the value nearest their mean."""
     design = estimated.design
-    for term in filter(design.is_surface, design.terms):
-        number = design.multiplier_of(term)
-        factors = [design.numeric_by_name[name] for name in term.numeric if not number or name != number.name]
+    for term in (term for term in design.terms if term.kind.is_surface):
+        number, factors = design.multiplier_of(term), design.smoothed(term)
         columns = {name: dictionary.columns[name] for factor in factors for name in factor.columns}
         seen = {
             column: np.array(values)
@@ -154,7 +155,7 @@ def is_far(points: Sequence[np.ndarray], seen: Sequence[np.ndarray]) -> np.ndarr
     return np.min(squares, axis=1) > TOO_FAR**2
 
 
-def at_points(design: Design, term: Term, points: Mapping[str, np.ndarray], level: int = 0) -> np.ndarray:
+def at_points(design: Design, term: DesignTerm, points: Mapping[str, np.ndarray], level: int = 0) -> np.ndarray:
     """Rows of the design matrix in a curve or surface at points, [points, p], which are given by column; those of the slope of a
     number that multiplies it. If each level of a factor has a smooth, `level` is the number of one."""
     number = design.multiplier_of(term)
@@ -179,11 +180,8 @@ def curved(estimated: Estimates) -> Iterator[tuple[Estimates, list[Numeric]]]:
     for factors in by_column(design).values():
         yield estimated, factors
     for term in design.terms:
-        smooths = {
-            smooth.level: smooth for smooth in design.smooths if smooth.term == term.name and not smooth.is_random
-        }
-        if term.numeric and term.categorical and smooths and not design.is_surface(term):
-            for level in smooths:
+        if term.kind.is_smooth and term.categorical and not term.kind.is_surface:
+            for level in design.categorical_by_name[term.categorical[0]].levels:
                 levels = estimated.levels | {term.categorical[0]: level}
                 yield replace(estimated, levels=levels), [design.numeric_by_name[term.numeric[0]]]
 
@@ -192,7 +190,7 @@ def by_column(design: Design) -> dict[str, list[Numeric]]:
     """Return the numbers that are terms of their own, by their column, in the order of the formula."""
     factors: dict[str, list[Numeric]] = {}
     for term in design.terms:
-        if not term.categorical and len(term.numeric) == 1 and not design.is_surface(term):
+        if not term.categorical and len(term.numeric) == 1 and not term.kind.is_surface:
             factor = design.numeric_by_name[term.numeric[0]]
             factors.setdefault(factor.column, []).append(factor)
     return factors
@@ -202,10 +200,10 @@ def multiplied(design: Design, column: str) -> list[Numeric]:
     """Return the numbers and curves of a column that other numbers or factors multiply, and that are no terms of their own."""
     own, factors = by_column(design).get(column, []), dict[str, Numeric]()
     for term in design.terms:
-        has_curves = term.categorical and term.name in {smooth.term for smooth in design.smooths}
+        has_curves = term.kind.is_random or (term.kind.is_smooth and (term.categorical or term.kind.is_surface))
         for factor in map(design.numeric_by_name.__getitem__, term.numeric):
             if factor.columns == (column,) and factor not in (*own, design.multiplier_of(term)):
-                factors |= {} if has_curves or design.is_surface(term) else {factor.name: factor}
+                factors |= {} if has_curves else {factor.name: factor}
     return list(factors.values())
 
 
@@ -225,7 +223,7 @@ def differences(estimated: Estimates, factor: Numeric, values: np.ndarray, refer
         return [number[:-1] - number[-1] for number in numbers]
 
     rows = np.zeros((len(values), design.size))
-    for part in parts_of_curves(design):
+    for part in design.fixed_parts:
         form = form_of(design, part)
         own = [number for number in part.multiplier if number[0] == factor.name]
         others = [(design.numeric_by_name[name], position) for name, position in part.multiplier if name != factor.name]
@@ -237,12 +235,6 @@ def differences(estimated: Estimates, factor: Numeric, values: np.ndarray, refer
     return rows
 
 
-def parts_of_curves(design: Design) -> list[Part]:
-    """The parts without random slopes, whose mean is 0."""
-    random = {factor.name for factor in design.categorical if factor.random}
-    return [part for part in design.parts if random.isdisjoint(part.grouping)]
-
-
 def cell(estimated: Estimates, part: Part) -> np.ndarray:
     """The coefficient of a part at the reference levels of its factors, none if no row has them together."""
     design = estimated.design
@@ -252,7 +244,7 @@ def cell(estimated: Estimates, part: Part) -> np.ndarray:
 
 def held(estimated: Estimates, factor: Numeric) -> Iterator[str]:
     """Say where a curve holds the factors that multiply its number: `carrier AA`, `hour at its mean`."""
-    parts = [part for part in parts_of_curves(estimated.design) if factor.name in dict(part.multiplier)]
+    parts = [part for part in estimated.design.fixed_parts if factor.name in dict(part.multiplier)]
     for name in dict.fromkeys(name for part in parts for name in part.grouping):
         yield f"{name} {estimated.levels[name]}"
     for name in dict.fromkeys(name for part in parts for name, _ in part.multiplier if name != factor.name):

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tfglm.config.responses import Logarithm, computed_response
 from tfglm.families import family_of
+from tfglm.formula.response import Logarithm, computed_response
 
 RETRANSFORMED = {"mean": "geometric_mean", "ci_lower": "geometric_ci_lower", "ci_upper": "geometric_ci_upper"}
 """Columns of means and predictions of a logarithm, each with its power of the base beside it."""

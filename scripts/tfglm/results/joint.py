@@ -10,8 +10,8 @@ import scipy.sparse
 import scipy.special
 
 from tfglm.design.design import Design
-from tfglm.design.terms import INTERCEPT
 from tfglm.errors import counted
+from tfglm.formula.terms import INTERCEPT
 from tfglm.inference import distributions
 from tfglm.inference.classical import Classical
 from tfglm.inference.fitted import Fitted
@@ -122,13 +122,12 @@ def with_p_values(frame: pd.DataFrame, estimated: Estimates) -> pd.DataFrame:
 
 def marginal_terms(design: Design) -> set[str]:
     """Return the terms whose factors are all in another term too, such as a main effect in an interaction."""
-    smooth = {smooth.term for smooth in design.smooths}
     return {
         term.base
         for term in design.terms
         for other in design.terms
         if term is not other
-        and other.name not in smooth  # a smooth has the mean 0
+        and not (other.kind.is_smooth or other.kind.is_random)  # these have the mean 0
         and term.equation == other.equation
         and set(term.categorical) <= set(other.categorical)
         and set(term.numeric) <= set(other.numeric)

@@ -17,7 +17,6 @@ from tfglm.design.derivatives import is_step
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.design.scenarios import Scenario, scenarios
-from tfglm.design.terms import INTERCEPT
 from tfglm.engine import binned_averages, collapsed
 from tfglm.engine.averages import (
     AtCoefficients,
@@ -34,6 +33,7 @@ from tfglm.engine.binned_averages import BinnedMeans
 from tfglm.engine.reductions import Reduction, Together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.formula.terms import INTERCEPT
 from tfglm.inference.fitted import Fitted
 from tfglm.results.marginal_tables import (
     Averaged,
@@ -234,8 +234,7 @@ def why_left_out(design: Design, variable: Variable, largest: Largest, times: in
     if twice := in_two_ways(design, column):
         return twice
     if factor is None:
-        fixed = [part for part in design.parts if part not in design.random_parts]
-        numbers = [design.numeric_by_name[name] for part in fixed for name, _ in part.multiplier]
+        numbers = [design.numeric_by_name[name] for part in design.fixed_parts for name, _ in part.multiplier]
         if not any(
             column in number.columns for number in (*numbers, *design.numeric_with_offset[len(design.numeric) :])
         ):

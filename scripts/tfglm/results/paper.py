@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from tfglm.config import TablesConfig
-from tfglm.design.terms import without_class
+from tfglm.formula.names import class_and_term, with_class, without_class
+from tfglm.formula.parse import term_of
 from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import HELD_OUT, STATISTICS, ComparedModel, figure, response_of
 
@@ -104,12 +105,12 @@ def indexed(table: pd.DataFrame | None) -> pd.DataFrame:
 def has_term(model: ComparedModel, table: pd.DataFrame, term: str) -> bool:
     """Whether a model has a term, in its table, of whatever class, or absorbed."""
     absorbed = absorbed_factors(model.fit)
-    return term in (*absorbed, *(f"C({name})" for name in absorbed), *map(without_class, table.index.unique(0)))
+    return term_of(term).bare in absorbed or term in map(without_class, table.index.unique(0))
 
 
 def name_of(term: str, settings: TablesConfig) -> str:
-    base = without_class(term)
-    return printable(term.removesuffix(base) + settings.labels.get(base, base))
+    label, base = class_and_term(term)
+    return printable(with_class(label, settings.labels.get(base, base)))
 
 
 def printable(text: str) -> str:

@@ -6,9 +6,9 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from tfglm.config.responses import Logarithm
 from tfglm.design.design import Design
 from tfglm.errors import UserError
+from tfglm.formula.response import Logarithm
 from tfglm.inference.fitted import Fitted
 from tfglm.inference.reference import FEWEST, Fewest
 from tfglm.results.estimates import choose_references

@@ -1,4 +1,4 @@
 """From sums to one fit (fit.py): prepare, start, solve (newton, elastic_net, path, online), certify, describe.
 
-May import: config, data, families, design, engine, distribute, inference. It is given an Executor, and knows no cluster.
+May import: formula, config, data, families, design, engine, distribute, inference. It is given an Executor, and knows no cluster.
 """

@@ -14,7 +14,7 @@ import scipy.linalg
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
-from tfglm.design.terms import INTERCEPT, Term
+from tfglm.design.terms import DesignTerm
 from tfglm.distribute.executor import Executor
 from tfglm.distribute.reduction import pairwise
 from tfglm.engine.blocks import Signature
@@ -23,6 +23,7 @@ from tfglm.engine.cells import BY_PAIR, NO_CLUSTER, pairs_of_absorbed
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.formula.terms import Intercept
 from tfglm.inference import effective
 from tfglm.inference.bread import Bread
 from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
@@ -494,7 +495,7 @@ def formal(design: Design, status: np.ndarray, rows: np.ndarray) -> tuple[np.nda
     These coefficients are held at zero. An absorbed factor contains an intercept.
     """
     reported = design.reported
-    full = replace(reported, terms=(Term(INTERCEPT), *reported.terms), absorbed=())
+    full = replace(reported, terms=(DesignTerm(Intercept()), *reported.terms), absorbed=())
     present = np.isin(status[: reported.size], (FREE, REFERENCE))
     null = (to_fit_scale(full) @ null_space(full, np.append(True, present), list(full.slices)).T).T[:, 1:]
     null = null[np.abs(null).max(1, initial=0.0) > 0]

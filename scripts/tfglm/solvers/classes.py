@@ -8,10 +8,10 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.design.terms import INTERCEPT
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.formula.terms import INTERCEPT
 from tfglm.inference.fitted import Fitted
 from tfglm.solvers import newton
 from tfglm.solvers.information import Blocks, null_vectors

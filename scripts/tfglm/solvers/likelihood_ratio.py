@@ -11,8 +11,9 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, hold, holding_zero, most_frequent_first, to_data_scale
-from tfglm.design.terms import INTERCEPT, Term
+from tfglm.design.terms import DesignTerm
 from tfglm.errors import UserError
+from tfglm.formula.terms import INTERCEPT
 from tfglm.inference.fitted import ALIASED, FREE, REFERENCE, SEPARATED
 from tfglm.solvers import firth
 from tfglm.solvers.objective import Solution
@@ -95,7 +96,7 @@ def dispersion_of(full: Solution) -> float:
     return full.objective.dispersion(full.point, full.df_residual)
 
 
-def is_testable(design: Design, term: Term) -> bool:
+def is_testable(design: Design, term: DesignTerm) -> bool:
     """Whether the term has a likelihood ratio test.
 
     The model without the term must be a different model that can be fitted. The standard errors must make the assumptions of
@@ -105,7 +106,7 @@ def is_testable(design: Design, term: Term) -> bool:
     return is_removable(design, term) and is_plain
 
 
-def is_removable(design: Design, term: Term) -> bool:
+def is_removable(design: Design, term: DesignTerm) -> bool:
     """Whether the other terms form a model, and a different one."""
     inside = any(
         term is not other

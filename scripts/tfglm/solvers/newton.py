@@ -36,8 +36,8 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError
+from tfglm.formula.terms import INTERCEPT
 from tfglm.solvers.descent import FRESH, Age, Descent, is_no_higher, search_line
 from tfglm.solvers.information import Blocks, Factored
 from tfglm.solvers.objective import NOT_FACTORED, Objective, Point, Solution

@@ -13,7 +13,8 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from tfglm.design.terms import INTERCEPT, Term
+from tfglm.design.terms import DesignTerm
+from tfglm.formula.terms import INTERCEPT
 from tfglm.solvers.information import Blocks, assemble, gradient
 from tfglm.solvers.objective import Solution
 
@@ -33,7 +34,7 @@ def parallel_slopes(solution: Solution) -> dict:
         return {"note": "there are no slopes at several thresholds to compare"}
     if design.inference.std_errors != "classical":
         return {"note": "slopes are compared with `std_errors: classical` only"}
-    further = [replace(term, name=f"{label}: {term.name}", equation=label) for label in labels[1:-1] for term in terms]
+    further = [replace(term, equation=label) for label in labels[1:-1] for term in terms]
     larger = replace(design, terms=(*design.terms, *further))
     free = np.concatenate([objective.free, *(objective.free[design.slices[term.base]] for term in further)])
     slopes = int(np.count_nonzero(free)) - objective.free_count
@@ -70,7 +71,7 @@ def parallel_slopes(solution: Solution) -> dict:
     return {"tests": tests}
 
 
-def terms_inside(terms: Sequence[Term], name: str) -> set[str]:
+def terms_inside(terms: Sequence[DesignTerm], name: str) -> set[str]:
     """The names of the terms whose factors are some of those of a term."""
     whole = next((term for term in terms if term.name == name), None)
     if whole is None:

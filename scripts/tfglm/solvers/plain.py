@@ -10,12 +10,12 @@ from tfglm.config.families import WITH_FIRTH
 from tfglm.config.std_errors import BY_LEVERAGE
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, holding_zero, most_frequent_first, null_space, to_fit_scale
-from tfglm.design.terms import INTERCEPT
 from tfglm.engine.parts import equations_of
 from tfglm.engine.passes import Sums
 from tfglm.engine.rectified import side
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.formula.terms import INTERCEPT
 from tfglm.inference import effective
 from tfglm.inference.bread import Bread
 from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED

@@ -28,8 +28,8 @@ from scipy.special import ndtri, stdtrit
 from tfglm.design.by_class import thresholds
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
-from tfglm.design.references import coefficient_name
 from tfglm.errors import UserError
+from tfglm.formula.names import coefficient_name
 from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.solvers import firth, shape
 from tfglm.solvers.descent import SHORTEST_STEP, Descent, is_no_higher

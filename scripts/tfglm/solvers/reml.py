@@ -23,7 +23,7 @@ import scipy.linalg
 
 from tfglm.config.std_errors import OF_POSTERIOR, UNCONDITIONAL
 from tfglm.design.splines import SEEN_ABOVE
-from tfglm.design.terms import Smooth
+from tfglm.design.terms import Smoothing
 from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
@@ -88,7 +88,7 @@ class Penalties:
     of coefficients that have no other penalty, and the `shared` [p] have several. `smooths` has the term of each lambda.
     `lowest` and `highest` [lambdas] are the limits of log lambda; the same if it is given."""
 
-    smooths: tuple[Smooth, ...]
+    smooths: tuple[Smoothing, ...]
     weights: np.ndarray
     ranks: np.ndarray
     shared: np.ndarray

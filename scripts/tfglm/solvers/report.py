@@ -7,7 +7,7 @@ import numpy as np
 
 from tfglm.config.std_errors import SERIAL
 from tfglm.design.design import Design
-from tfglm.design.terms import INTERCEPT
+from tfglm.formula.terms import INTERCEPT
 from tfglm.inference.clustered import Clustered, Crossed
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.cr2 import CR2

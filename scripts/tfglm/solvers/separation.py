@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.design.terms import INTERCEPT
 from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.formula.terms import INTERCEPT
 from tfglm.solvers.objective import Solution
 from tfglm.solvers.run import Run
 

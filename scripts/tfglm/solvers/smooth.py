@@ -22,7 +22,7 @@ import scipy.linalg
 from tfglm.design.checks import listed_in_words
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, references_first
-from tfglm.design.terms import Smooth
+from tfglm.design.terms import Smoothing
 from tfglm.engine.evaluated import SHAPE
 from tfglm.errors import UserError
 from tfglm.inference.bread import Bread
@@ -124,7 +124,7 @@ class SmoothObjective(PlainObjective):
         return hold(directions, np.append(aliased[~has_curve], order))
 
     @property
-    def random(self) -> list[Smooth]:
+    def random(self) -> list[Smoothing]:
         """The random effects that some rows have."""
         return [smooth for smooth in self.design.smooths if smooth.is_random and self.free[smooth.places].any()]
 

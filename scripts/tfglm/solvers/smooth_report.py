@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tfglm.config.std_errors import OF_POSTERIOR
-from tfglm.design.terms import Smooth
+from tfglm.design.terms import Smoothing
 from tfglm.solvers.fractional_rank import statistics
 from tfglm.solvers.objective import Solution
 from tfglm.solvers.reml import Parameters, Penalties, WorkingModel, restricted
@@ -106,7 +106,7 @@ def lambdas_in_words(penalties: Penalties, log_lambda: np.ndarray) -> list[dict]
     ]
 
 
-def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means: np.ndarray) -> dict:
+def smooth_entry(solution: Solution, smooth: Smoothing, inverse: np.ndarray, means: np.ndarray) -> dict:
     """The entry of fit.json for a smooth term, without lambda. `inverse` [p] is the diagonal of (H + P)^-1, and `means` [p] are
     those of columns that are not centred."""
     objective = solution.objective
@@ -126,7 +126,7 @@ def smooth_entry(solution: Solution, smooth: Smooth, inverse: np.ndarray, means:
     return entry | tested(solution, places, means)
 
 
-def shared(solution: Solution, smooth: Smooth) -> dict:
+def shared(solution: Solution, smooth: Smoothing) -> dict:
     """What fit.json says of terms that have columns of a smooth term: those `inseparable_from` it, which can take over a part of
     it without a change of any prediction, and those of factors whose slopes contain its straight line (`line_shared_with`)."""
     objective, design = solution.objective, solution.objective.design
@@ -144,7 +144,7 @@ def shared(solution: Solution, smooth: Smooth) -> dict:
     return {key: names for key, names in found.items() if names}
 
 
-def have_the_same_columns(solution: Solution, smooth: Smooth, other: Smooth) -> bool:
+def have_the_same_columns(solution: Solution, smooth: Smoothing, other: Smoothing) -> bool:
     """Whether the columns of two terms, at the same level, are combinations of each other. A regression of the sum of different
     multiples of those of one shows it."""
     free, size = solution.objective.free, solution.objective.design.size
@@ -167,7 +167,7 @@ def rows_of(times: Callable[[np.ndarray], np.ndarray], places: np.ndarray, size:
     return np.array([times(np.bincount([place], minlength=size).astype(float)) for place in places])
 
 
-def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> dict:
+def tested_as_random(solution: Solution, smooth: Smoothing, places: np.ndarray) -> dict:
     """The test that a term with a penalty on each coefficient has no effect (Wood, Biometrika 100, 2013, 1005-1010; mgcv's
     reTest). If there is no effect, the `statistic` is the sum of independent chi-squared variables with these `weights`.
 

@@ -1,6 +1,5 @@
 """From a file to a config that runs: the steps of `snakemake init`."""
 
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,8 +12,6 @@ from tfglm.addresses import is_address
 from tfglm.config import Config, Dialect, Layout, SourceConfig, column_problems, expand_files, load, load_layout
 from tfglm.config.files import parse as parse_yaml
 from tfglm.config.messages import validated
-from tfglm.config.models import columns_of
-from tfglm.config.responses import DOT, computed_response, dot_written_out
 from tfglm.data.header import read_header
 from tfglm.data.layouts import recognised
 from tfglm.data.packages import located
@@ -22,8 +19,10 @@ from tfglm.data.packing import foreign_kind, has_images, packing
 from tfglm.data.reader import InputReader
 from tfglm.data.workbooks import sheets_with_values
 from tfglm.design.early import model_problems
-from tfglm.design.formula import parse
 from tfglm.errors import UserError, short
+from tfglm.formula.parse import parse
+from tfglm.formula.read import columns_of
+from tfglm.formula.response import computed_response, dot_written_out, has_dot, response_text
 from tfglm.survey.calendar import calendar_of
 from tfglm.survey.columns import ColumnSummary, described, sample
 from tfglm.survey.dialect import dialect_of, encoding_remark
@@ -285,8 +284,7 @@ def frequency_of(request: Request, header: dict[str, str], columns: Sequence[Col
 def without_dot(formula: str, columns: Sequence[ColumnSummary], rows: int) -> tuple[str, dict[str, str]]:
     """The formula with `.` written out as the columns that may be covariates, and why others may not. Raises UserError if
     there is none."""
-    left, _, right = formula.partition("~")
-    if not DOT.search(right):
+    if not has_dot(formula):
         return formula, {}
     reasons = {column.name: unsuitable(column, rows, any_levels=True) for column in columns}
     try:
@@ -294,7 +292,7 @@ def without_dot(formula: str, columns: Sequence[ColumnSummary], rows: int) -> tu
         section = dot_written_out({"formula": formula}, computed_response(formula), suitable, {}, "formula")
     except ValueError as error:
         raise UserError(str(error)) from None
-    answer = set(re.findall(r"\w+", left))
+    answer = columns_of(response_text(formula))
     return section["formula"], {name: reason for name, reason in reasons.items() if reason and name not in answer}
 
 

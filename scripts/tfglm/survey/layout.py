@@ -18,8 +18,8 @@ from tfglm.data.packing import foreign_kind, has_images, packing
 from tfglm.data.parquet_files import batches, holds_text, is_bytes, is_time, natural_type, read_schema
 from tfglm.data.parser import UNREADABLE, Parser
 from tfglm.data.sql import parsed
-from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError, counted, short
+from tfglm.formula.terms import INTERCEPT
 from tfglm.survey.types import MARKS, is_code, missing_marks, odd_values, type_of
 from tfglm.survey.written_numbers import numerals_of
 

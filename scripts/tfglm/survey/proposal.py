@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from tfglm.design.formula import parse
 from tfglm.errors import UserError
 from tfglm.families.poisson import Poisson
+from tfglm.formula.parse import parse, term_of
+from tfglm.formula.read import columns_of
+from tfglm.formula.response import with_response
 from tfglm.survey import collinear, screening
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import ColumnSummary, described
@@ -79,9 +81,9 @@ class Proposal:
     @property
     def columns(self) -> list[str]:
         """The columns that the model needs."""
-        exposure = re.sub(r"^log\((.*)\)$", r"\1", self.offset)
         answer = self.response.columns or [self.response.name]
-        return list(dict.fromkeys([*answer, *self.terms, *filter(None, [self.cluster, exposure, self.frequency])]))
+        others = [*answer, *self.terms, self.cluster, *columns_of(self.offset), self.frequency]
+        return list(dict.fromkeys(filter(None, others)))
 
     @property
     def why_left_out(self) -> dict[str, str]:
@@ -133,7 +135,7 @@ def propose(
     complete = series_of.with_columns(response.values.alias(RESPONSE)).drop_nulls(RESPONSE)
     for required in filter(None, [cluster, exposure]):
         complete = complete.drop_nulls(required)
-    texts = {name for name, term in terms.items() if by_name[name].kind == "text" or term.startswith("C(")}
+    texts = {name for name, term in terms.items() if term_of(term).has_levels({name: by_name[name].kind})}
     # Those of flights are known, and a level that tells nothing is seen to.
     levelled = [name for name in terms if by_name[name].labels or name == calendar.hour]
     if not flights:
@@ -267,7 +269,7 @@ class _Choice:
             yield FURTHER
         with_it = self.factors | {name} if is_factor else self.factors
         coefficients = self.coefficients + self._size(name)
-        logged = [each for each in (*self.chosen, name) if self.terms[each].startswith("log(")]
+        logged = [each for each in (*self.chosen, name) if term_of(self.terms[each]).base]
         as_terms = self.complete.drop_nulls(name).with_columns(pl.col(logged).cast(pl.Float64).log())
         yield obstacle(as_terms, [*self.chosen, name], with_it, coefficients, response)
 
@@ -338,9 +340,8 @@ def with_formula(
     Raises UserError for what is no formula.
     """
     terms: dict[str, str] = {}
-    for term in parse(formula, "formula").terms:
-        for factor in term.factors:
-            terms[factor.column] = factor.name
+    for factor in parse(formula, "formula").factors.values():
+        terms |= dict.fromkeys(factor.columns, factor.name)
     derive = {name: sql for name, sql in calendar.derive.items() if name in terms}
     rare = {
         name
@@ -348,7 +349,7 @@ def with_formula(
         if name in rows.columns and rows[name].dtype == pl.String and levels_of_few_rows(rows[name])
     }
     response = overdispersed(response, 1.0)
-    requested = f"{response.text or response.name} ~{formula.partition('~')[2]}"
+    requested = with_response(formula, response.text or response.name)
     unit = unit_of([column for column in columns if column.name not in (response.source, *terms)], rows)
     cluster = unit.name if unit else calendar.cluster
     return Proposal(response, terms, {}, derive, cluster, frozenset(rare), requested, unit.values if unit else 0)

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from tfglm.config.base import is_hidden
-from tfglm.config.responses import ComputedResponse
 from tfglm.data.sql import expression
 from tfglm.errors import UserError, counted, nearest, short
 from tfglm.families.binomial import Binomial
@@ -18,6 +17,7 @@ from tfglm.families.gaussian import Gaussian
 from tfglm.families.multinomial import Multinomial
 from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.families.poisson import Poisson
+from tfglm.formula.response import ComputedResponse
 from tfglm.survey.columns import MEANINGS, ColumnSummary
 from tfglm.survey.flights import Question
 from tfglm.survey.names import FEW_VALUES, TIME_OR_PLACE, is_identifier, is_named, words_of_name

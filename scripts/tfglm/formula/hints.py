@@ -2,8 +2,7 @@
 
 import re
 
-QUOTED = re.compile(r"`[^`]*`|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
-"""A level or a name in quotes."""
+from tfglm.formula.text import QUOTED
 
 HINTS = {
     r"\b(?:as[._])?factor\(": "for factor(month) write C(month)",

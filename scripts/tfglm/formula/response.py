@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from tfglm.config.base import LONGEST_NAME
+from tfglm.formula.functions import ELEMENTWISE, LOGARITHMS
+from tfglm.formula.text import LONGEST_NAME, in_python
 
-LOGARITHMS = {"log": (math.e, "LN"), "log2": (2.0, "LOG2"), "log10": (10.0, "LOG10")}
-"""Base and SQL of a logarithm."""
-
-FUNCTIONS = {"log1p": "LOG1P", "exp": "EXP", "sqrt": "SQRT", "abs": "ABS"}
+FUNCTIONS = {name: name.upper() for name in ELEMENTWISE} | {"log": "LN"}
+"""In SQL."""
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("+", "plus"),
@@ -83,7 +82,7 @@ def computed_response(formula: str) -> ComputedResponse | None:
     if not tilde or re.fullmatch(r"\w*", text):
         return None
     try:
-        node = ast.parse(re.sub(r"\^", "**", text), mode="eval").body
+        node = ast.parse(in_python(text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"the response `{text}` is no expression that can be computed") from None
     sources = frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name)) - KNOWN
@@ -99,11 +98,30 @@ def computed_response(formula: str) -> ComputedResponse | None:
     sql, name = in_sql(node, conditions), name_of(node)
     logarithm = None
     if isinstance(node, ast.Call) and (function := ast.unparse(node.func).removeprefix("np.")) in LOGARITHMS:
-        logarithm = Logarithm(LOGARITHMS[function][0], in_r(node.args[0]))
+        logarithm = Logarithm(LOGARITHMS[function], in_r(node.args[0]))
     return ComputedResponse(text, name, {name: sql}, sources, conditions, logarithm)
 
 
-KNOWN = {*LOGARITHMS, *FUNCTIONS, "I", "cbind", "np"}
+def response_text(formula: str) -> str:
+    """The response as the formula has it."""
+    return formula.partition("~")[0].strip()
+
+
+def with_response(formula: str, response: str) -> str:
+    """A formula with another response."""
+    return f"{response} ~{formula.partition('~')[2]}"
+
+
+def response_column(formula: str) -> str:
+    """Return the column of the response; of one that is no expression tfglm can compute, its text."""
+    try:
+        computed = computed_response(formula)
+    except ValueError:
+        computed = None
+    return computed.column if computed else response_text(formula).strip("`")
+
+
+KNOWN = {*FUNCTIONS, "I", "cbind", "np"}
 
 
 def count_response(text: str, node: ast.Call, sources: frozenset[str], conditions: dict[str, str]) -> ComputedResponse:
@@ -159,12 +177,12 @@ def in_sql(node: ast.expr, conditions: dict[str, str]) -> str:
             return in_sql(argument, conditions)
         case ast.Call(function, [argument], []):
             name = ast.unparse(function).removeprefix("np.")
-            if name in LOGARITHMS or name in FUNCTIONS:
+            if name in FUNCTIONS:
                 inner = in_sql(argument, conditions)
                 if name in FINITE:
                     conditions[in_r(node)] = f"({inner}) {FINITE[name]}"
-                return f"{LOGARITHMS[name][1] if name in LOGARITHMS else FUNCTIONS[name]}({inner})"
-    functions = ", ".join([*LOGARITHMS, *FUNCTIONS])
+                return f"{FUNCTIONS[name]}({inner})"
+    functions = ", ".join(FUNCTIONS)
     raise ValueError(
         f"the response has `{in_r(node)}`, and a response is made of columns, numbers, + - * / ^, comparisons as in I(stay > 3), "
         f"cbind(), and the functions {functions}; define a column for anything else under data.derive"
@@ -216,6 +234,11 @@ OTHER_PARTS = ("weights", "frequency", "trials", "offset", "std_errors", "absorb
 
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.(\[])")
 """The `.` of a formula, among decimal points and names with dots."""
+
+
+def has_dot(formula: str) -> bool:
+    """Whether a formula has the `.` for all other columns."""
+    return DOT.search(formula.partition("~")[2]) is not None
 
 
 def with_computed_responses(raw: Any) -> Any:
@@ -283,7 +306,7 @@ class Added:
                 raise ValueError(f"{where}: `{response.text}` has the number of trials in it; remove the key `trials`")
             if response.trials:
                 model = {**model, "trials": response.trials}
-        if not DOT.search(formula.partition("~")[2]):
+        if not has_dot(formula):
             return model
         return {**model, **dot_written_out(model, response, columns, self.derive, where)}
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tfglm.config.base import LONGEST_TEXT
 from tfglm.errors import short
+from tfglm.formula.text import LONGEST_TEXT
 
 WORD = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|%in%|(?<![\w.])[A-Za-z_]\w*(?!\s*[(=.]|\w)")
 """Possible names of terms in a formula, among other words: not functions, argument names or quoted text."""

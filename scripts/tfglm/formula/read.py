@@ -1,0 +1,79 @@
+"""Formulas whose grammar is checked later: the columns that they name, and the terms that can be read so far."""
+
+import ast
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+
+from tfglm.errors import UserError
+from tfglm.formula.parse import NO_CALL, normalised, parse_term, term_of, without_bars
+from tfglm.formula.terms import Term
+from tfglm.formula.text import OPERATORS, QUOTED, in_python, words_of
+
+
+def columns_of(text: str) -> list[str]:
+    """The columns that a formula names, or a part of one; functions, their keywords and codings are none."""
+    try:
+        words = words_of(text)
+    except ValueError:
+        words = [text]
+    return [name for word in words if word not in OPERATORS for name in _columns_in(word)]
+
+
+def covariates_in(formula: str) -> list[str]:
+    """The columns right of the ~ of a formula."""
+    return columns_of(right_side(formula))
+
+
+def right_side(formula: str) -> str:
+    """The sum of terms of a formula."""
+    return formula.partition("~")[2]
+
+
+def _columns_in(word: str) -> Iterator[str]:
+    try:
+        yield from _names(ast.parse(in_python(word), mode="eval").body)
+    except NO_CALL:
+        yield from re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=.])", QUOTED.sub(" ", word))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    """The names in an expression that may be columns."""
+    if isinstance(node, ast.Call):
+        is_coded = ast.unparse(node.func) == "C"
+        options = [] if is_coded else [each.value for each in node.keywords if each.arg not in ("bs", "ref")]
+        for value in (*(node.args[:1] if is_coded else node.args), *options):
+            yield from _names(value)
+    elif isinstance(node, ast.Name):
+        yield node.id
+    elif not isinstance(node, ast.Attribute):
+        for each in ast.iter_child_nodes(node):
+            yield from _names(each)
+
+
+@lru_cache(maxsize=1_000)
+def factors_in(sum_: str) -> tuple[Term, ...]:
+    """The factors in a sum of terms, such as the right-hand side of a formula, as far as they can be read."""
+    found: list[Term] = []
+    with suppress(ValueError, UserError):
+        for word in words_of(without_bars(sum_, "formula")):
+            with suppress(*NO_CALL, UserError):
+                found += parse_term(normalised(word), word, "formula").factors if word not in OPERATORS else ()
+    return tuple(found)
+
+
+def has_curves(formula: str) -> bool:
+    """Whether a number is inside a function, so that no single coefficient shows its effect."""
+    return any(factor.is_nonlinear for factor in factors_in(right_side(formula)))
+
+
+def has_smooths(formula: str) -> bool:
+    """Whether a formula has smooth terms or random effects."""
+    return any(factor.is_smooth or factor.is_random for factor in factors_in(right_side(formula)))
+
+
+def has_term(formula: str, name: str) -> bool:
+    """Whether a formula may have a term of this name: it names all factors, or their columns."""
+    known = {*columns_of(formula), *(factor.name for factor in factors_in(right_side(formula)))}
+    return {factor.name for factor in term_of(name).factors} <= known

@@ -1,0 +1,324 @@
+"""The terms of a formula as types. Other rooms ask a term what it is, and never read its text.
+
+Main effects, and the factors of an `Interaction`, are a `Covariate`, a `CategoricalFactor`, or `Transformed` by functions.
+Penalised terms are a `Smooth` of one number or several, and `RandomEffects` of the levels of a factor.
+"""
+
+# Kinds of terms answer some questions by properties where the common answer is a constant.
+# mypy: disable-error-code="override"
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from tfglm.formula.functions import LINEAR, LOGARITHMS, SEVERAL, SMOOTH
+
+INTERCEPT = "Intercept"
+
+THRESHOLD = "(Threshold)"
+"""The name of the thresholds between ordered classes in all tables; no column can have it."""
+
+CODINGS = ("contr.sum", "contr.helmert", "contr.poly", "contr.diff")
+"""Contrasts of the levels of a factor (design.codings)."""
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """A function with its options, as a formula has it."""
+
+    function: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Term:
+    """What any term can be asked. A kind of term has other answers than these where they differ."""
+
+    is_smooth = False
+    """Whether it is a penalised curve or surface."""
+    is_random = False
+    is_surface = False
+    """Whether it is a smooth of several columns, of which a tensor product has a margin each."""
+    is_tensor_product = False
+    is_curve = False
+    """Whether it has several numbers, whose coefficients say nothing by themselves."""
+    is_nonlinear = False
+    """Whether a function bends a number, so that no single coefficient shows its effect."""
+    is_periodic = False
+    is_centred = False
+    """Whether its numbers have the mean 0 over the training rows."""
+    is_indicator = False
+    is_plain = False
+    """Whether its coefficients are effects of values of a column: of one level against another, or of one more of a number."""
+    base: float | None = None
+    """Of the logarithm of a column."""
+    calls: tuple[FunctionCall, ...] = ()
+    """The functions applied to the column, the innermost first."""
+    coding: str | None = None
+    reference: str | None = None
+    by: "Term | None" = None
+
+    @property
+    def name(self) -> str:
+        """As tables name it."""
+        raise NotImplementedError
+
+    @property
+    def bare(self) -> str:
+        """What pages have a name for: the column, if nothing but its levels or values are meant."""
+        return self.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def factors(self) -> tuple["Term", ...]:
+        """What it multiplies; a smooth is one factor, and its `by` another."""
+        return (self,)
+
+    @property
+    def degree(self) -> int:
+        """How many columns or functions of some are multiplied, by which terms are ordered."""
+        return len(self.factors)
+
+    def has_levels(self, kinds: Mapping[str, str | None]) -> bool | None:
+        """Whether it has a coefficient for each level of something; None if unknown. `kinds` are those of the columns."""
+        if any(
+            isinstance(factor, CategoricalFactor) or kinds.get(factor.columns[0]) == "text" for factor in self.factors
+        ):
+            return True
+        plain = all(kinds.get(factor.columns[0]) in ("integer", "number") for factor in self.factors)
+        return False if plain and not self.is_curve else None
+
+
+@dataclass(frozen=True)
+class Intercept(Term):
+    name = INTERCEPT
+
+
+@dataclass(frozen=True)
+class Covariate(Term):
+    """A column as it is: a factor if it is text, else a number."""
+
+    column: str
+    is_plain = True
+
+    @property
+    def name(self) -> str:
+        return self.column
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True)
+class CategoricalFactor(Covariate):
+    """The levels of `C(column)`. `reference` is the level that the formula names, `coding` one of CODINGS; `is_indicator` if
+    fixest's `i()` names the reference."""
+
+    reference: str | None = None
+    coding: str | None = None
+    is_indicator: bool = field(default=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        return f"C({self.column}, {self.coding})" if self.coding else f"C({self.column})"
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.coding
+
+    @property
+    def bare(self) -> str:
+        return self.column
+
+
+class Absorbed(CategoricalFactor):
+    """A factor whose coefficients are not reported."""
+
+    @property
+    def name(self) -> str:
+        return self.column
+
+
+@dataclass(frozen=True)
+class Transformed(Covariate):
+    """Functions of a column, as `written`: one number as of `log(x)`, or several as of `poly(x, 3)`. Those of `s(x, z)` have the
+    column z `beside` theirs."""
+
+    written: str
+    calls: tuple[FunctionCall, ...]
+    beside: tuple[str, ...] = ()
+    is_plain = False
+
+    @property
+    def name(self) -> str:
+        return self.written
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column, *self.beside)
+
+    @property
+    def is_curve(self) -> bool:
+        return any(call.function in SEVERAL for call in self.calls)
+
+    @property
+    def is_smooth(self) -> bool:
+        return self.calls[-1].function in SMOOTH
+
+    @property
+    def is_nonlinear(self) -> bool:
+        return any(call.function not in LINEAR for call in self.calls)
+
+    @property
+    def is_periodic(self) -> bool:
+        return self.calls[-1].function == "cc" or self.calls[-1].options.get("bs") == "cc"
+
+    @property
+    def is_centred(self) -> bool:
+        return self.calls[-1].function == "cc"
+
+    @property
+    def base(self) -> float | None:
+        return LOGARITHMS.get(self.calls[0].function) if len(self.calls) == 1 else None
+
+
+@dataclass(frozen=True)
+class Interaction(Term):
+    """A product of several factors."""
+
+    multiplied: tuple[Term, ...]
+
+    @property
+    def factors(self) -> tuple[Term, ...]:
+        return self.multiplied
+
+    @property
+    def name(self) -> str:
+        return ":".join(factor.name for factor in self.factors)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(column for factor in self.factors for column in factor.columns))
+
+    @property
+    def is_curve(self) -> bool:
+        return any(factor.is_curve for factor in self.factors)
+
+    @property
+    def is_nonlinear(self) -> bool:
+        return any(factor.is_nonlinear for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class Smooth(Term):
+    """A penalised curve or surface, `written` without its `by`, the factor or the number that multiplies it. `s(x)` and `s(x, z)`
+    have one margin, and `te(x, z)` one for each column."""
+
+    written: str
+    margins: tuple[Transformed, ...]
+    by: Covariate | None = None
+    is_smooth = is_curve = is_nonlinear = is_centred = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.written}:{self.by.name}" if self.by else self.written
+
+    @property
+    def smoothed(self) -> tuple[str, ...]:
+        """The columns of the curve or surface."""
+        return tuple(column for margin in self.margins for column in margin.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.smoothed, *(self.by.columns if self.by else ()))
+
+    @property
+    def factors(self) -> tuple[Term, ...]:
+        return (Smooth(self.written, self.margins), self.by) if self.by else (self,)
+
+    @property
+    def is_surface(self) -> bool:
+        return len(self.smoothed) > 1
+
+    @property
+    def is_tensor_product(self) -> bool:
+        return len(self.margins) > 1
+
+    @property
+    def is_periodic(self) -> bool:
+        return any(margin.is_periodic for margin in self.margins)
+
+
+@dataclass(frozen=True)
+class RandomEffects(Term):
+    """Normal effects of the levels of a column, `(1 | g)` or `s(g, bs=re)`; or the `slope` of a number at each level,
+    `(0 + x | g)` or `s(g, x, bs=re)`."""
+
+    group: str
+    slope: str = ""
+    is_random = True
+
+    @property
+    def name(self) -> str:
+        return f"s({self.group}, {self.slope}, bs=re)" if self.slope else f"s({self.group}, bs=re)"
+
+    @property
+    def bare(self) -> str:
+        return self.name if self.slope else self.group
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.group, self.slope) if self.slope else (self.group,)
+
+    @property
+    def degree(self) -> int:
+        return len(self.columns)
+
+    def has_levels(self, kinds: Mapping[str, str | None]) -> bool | None:
+        return True
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The column of the response, whether there is an intercept, and the terms: main effects first, then by the number of
+    factors, as R orders them."""
+
+    response: str
+    intercept: bool
+    terms: tuple[Term, ...]
+
+    @property
+    def factors(self) -> dict[str, Term]:
+        """The factors of all terms, by name."""
+        return {factor.name: factor for term in self.terms for factor in term.factors}
+
+
+STORED = (
+    Intercept,
+    Covariate,
+    Absorbed,
+    CategoricalFactor,
+    Transformed,
+    Interaction,
+    Smooth,
+    RandomEffects,
+    FunctionCall,
+)
+
+
+def as_stored(term: Any) -> dict[str, Any]:
+    """The fields of a term and its type, as JSON has them."""
+    return {"type": type(term).__name__} | {each.name: getattr(term, each.name) for each in fields(term)}
+
+
+def from_stored(stored: Any) -> Any:
+    """The term of its JSON form, in which lists are tuples."""
+    if isinstance(stored, tuple):
+        return tuple(map(from_stored, stored))
+    if not isinstance(stored, dict) or "type" not in stored:
+        return stored
+    values = {name: from_stored(value) for name, value in stored.items() if name != "type"}
+    return {kind.__name__: kind for kind in STORED}[stored["type"]](**values)
