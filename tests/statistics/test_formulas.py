@@ -15,8 +15,7 @@ from scipy.special import expit
 
 from pools import estimates_of, fit_files, ingest_frame, margins, predicted, table_of
 from tfglm import export
-from tfglm.design.derivatives import derivative
-from tfglm.design.transforms import apply, is_outside, learn
+from tfglm.design.transforms import apply, derivative, is_outside, learn
 from tfglm.formula.parse import parse
 from tfglm.results import effects, predict
 

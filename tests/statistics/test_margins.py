@@ -16,14 +16,14 @@ import statsmodels.formula.api as smf
 from formulaic import model_matrix
 
 from pools import CR1, fit_files, ingest_frame, margins, table_of
-from tfglm.design.derivatives import DERIVATIVES, derivative
 from tfglm.design.parametrisation import to_data_scale
-from tfglm.design.transforms import TRANSFORMS, apply, learn
+from tfglm.design.transforms import TRANSFORMS, apply, derivative, learn
 from tfglm.engine.averages import LevelMeans, average
 from tfglm.engine.reductions import Together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.formula.arithmetic import tree_of
+from tfglm.formula.functions import FUNCTIONS
 from tfglm.formula.terms import FunctionCall
 from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_ERRORS, NO_SLOPE, PENALISED, Margins
 from tfglm.results.margins import Largest
@@ -333,7 +333,7 @@ def test_a_fit_without_standard_errors_gives_estimates_only(settings, reason, fr
 
 def test_every_function_of_a_formula_has_its_derivative():
     x = np.linspace(0.5, 9.5, 41)
-    assert set(DERIVATIVES) == set(TRANSFORMS)
+    assert set(FUNCTIONS) == set(TRANSFORMS)
     options = {"poly": [{"degree": 4}, {"degree": 3, "raw": True}], "bs": [{"df": 6}, {"knots": [0.5, 1], "degree": 2}]}
     period = {"lower_bound": 0, "upper_bound": 1.5}
     options |= {"ns": [{"df": 4}], "cc": [{"df": 4, **period}], "I": [{"expression": ("^", "x", 2.0)}]}

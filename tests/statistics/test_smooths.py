@@ -16,8 +16,8 @@ import tensorflow as tf
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, predicted, table_of, to_predict
 from tfglm import export
 from tfglm.design import thin_plates, transforms
-from tfglm.design.derivatives import derivative
 from tfglm.design.kinds import check_not_smooth
+from tfglm.design.transforms import derivative
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
 from tfglm.families.family import LikelihoodSums

@@ -14,8 +14,8 @@ from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, pre
 from tfglm import export
 from tfglm.data import training_rows
 from tfglm.design import thin_plates, transforms
-from tfglm.design.derivatives import derivative
 from tfglm.design.references import check_pairwise
+from tfglm.design.transforms import derivative
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
 from tfglm.formula.parse import parse

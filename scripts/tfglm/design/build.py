@@ -307,7 +307,7 @@ class _DesignBuilder:
         for margin in term.margins:
             *inner, spline = margin.calls
             spline = replace(spline, options={**spline.options, "by": number.name})
-            yield replace(margin, written=f"{margin.name} in {term.name}", calls=(*inner, spline))
+            yield replace(margin, written=f"{margin.name} in {term.name}", applied=(*inner, spline))
 
     def note_rows(self, names: Sequence[str]) -> None:
         """Keep where the rows of a smooth of several columns are, with its factors: pictures leave the rest blank."""

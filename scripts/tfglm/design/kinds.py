@@ -151,7 +151,7 @@ def check_codings(where: str, settings: RowsConfig, formula: Formula, kinds: Map
     alone: dict[str, str] = {}
     for factor in formula.factors.values():
         # Text is a factor without C() too.
-        if factor.is_smooth or factor.calls or not factor.has_levels(kinds):
+        if factor.calls or not factor.has_levels(kinds):
             continue
         column = factor.columns[0]
         other = by_column.setdefault(column, factor)

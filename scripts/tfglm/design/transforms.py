@@ -23,11 +23,12 @@ class Transform:
 
     `learn(values, rows, options)` returns what the function needs to know about the training rows: `rows[i]` rows have the
     value `values[i]` (sorted). `apply(xp, x, learnt)` returns the list of columns computed from `x`; `xp` is NumPy or
-    TensorFlow's version of it.
+    TensorFlow's version of it. `slopes(x, learnt)` returns their derivatives by `x`.
     """
 
     learn: Callable[[np.ndarray, np.ndarray, Mapping[str, Any]], dict]
     apply: Callable[[Any, Any, Mapping[str, Any]], list]
+    slopes: Callable[[np.ndarray, Mapping[str, Any]], list[np.ndarray]]
 
 
 def learn(
@@ -111,6 +112,21 @@ def may_fail(learnt: Sequence[Mapping[str, Any]]) -> bool:
     return any(function["function"] in ("I", "log", "log2", "log10", "log1p", "sqrt", "exp") for function in learnt)
 
 
+def derivative(learnt: Sequence[Mapping[str, Any]], x: np.ndarray) -> list[np.ndarray]:
+    """The derivatives by `x` of the columns that it becomes, by the chain rule. At a kink, as of abs() at 0, some number between
+    the slopes on both sides."""
+    inner, slopes = x, [np.ones_like(x)]
+    for function in learnt:
+        slopes = [slopes[0] * slope for slope in TRANSFORMS[function["function"]].slopes(inner, function)]
+        inner = TRANSFORMS[function["function"]].apply(np, inner, function)[0]
+    return slopes
+
+
+def is_step(learnt: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the columns change in steps, so that their derivative, 0, says nothing."""
+    return any(function["function"] == "bs" and function["degree"] == 0 for function in learnt)
+
+
 def is_outside(xp, learnt: Sequence[Mapping[str, Any]], x):
     """Return whether a value is outside the range that a spline has learnt."""
     first = splines.by_column(x)[0]
@@ -131,8 +147,24 @@ def learns_range(learnt: Sequence[Mapping[str, Any]]) -> bool:
     return any(splines.has_range(function) for function in learnt)
 
 
+SLOPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "log": lambda x: 1.0 / x,
+    "log2": lambda x: 1.0 / (x * np.log(2.0)),
+    "log10": lambda x: 1.0 / (x * np.log(10.0)),
+    "log1p": lambda x: 1.0 / (1.0 + x),
+    "exp": np.exp,
+    "sqrt": lambda x: 0.5 / np.sqrt(x),
+    "abs": np.sign,
+}
+"""The derivatives of ELEMENTWISE."""
+
+
 def _elementwise(name: str) -> Transform:
-    return Transform(lambda values, rows, options: {}, lambda xp, x, learnt: [getattr(xp, name)(x)])
+    return Transform(
+        lambda values, rows, options: {},
+        lambda xp, x, learnt: [getattr(xp, name)(x)],
+        lambda x, learnt: [SLOPES[name](x)],
+    )
 
 
 # scale, center --------------------------------------------------------------------------------------------------------
@@ -158,6 +190,10 @@ def _scale(rows: float, mean: float, variance: float, options: Mapping[str, Any]
 
 def _apply_scale(xp, x, learnt: Mapping[str, Any]) -> list:
     return [(x - learnt["mean"]) / learnt["divisor"]]
+
+
+def _scale_slopes(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
+    return [np.full_like(x, 1.0 / learnt["divisor"])]
 
 
 # poly -----------------------------------------------------------------------------------------------------------------
@@ -194,6 +230,22 @@ def _apply_poly(xp, x, learnt: Mapping[str, Any]) -> list:
     return columns
 
 
+def _poly_slopes(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
+    """Differentiate the recurrence, step by step."""
+    if "alpha" not in learnt:
+        return [power * x ** (power - 1) for power in range(1, learnt["degree"] + 1)]
+    norm, columns = learnt["norm"], []
+    before, now = np.zeros_like(x), np.ones_like(x)
+    slope_before, slope = np.zeros_like(x), np.zeros_like(x)
+    for power, alpha in enumerate(learnt["alpha"]):
+        ratio = norm[power] / norm[power - 1] if power else 0.0
+        following = (x - alpha) * now - ratio * before
+        slope_before, slope = slope, now + (x - alpha) * slope - ratio * slope_before
+        before, now = now, following
+        columns.append(slope / norm[power + 1] ** 0.5)
+    return columns
+
+
 # I --------------------------------------------------------------------------------------------------------------------
 
 
@@ -208,17 +260,46 @@ def value_of(xp: Any, tree: Any, x: Any) -> Any:
     return COMPUTED[tree[0]](value_of(xp, tree[1], x), value_of(xp, tree[2], x))
 
 
+def slope_of(tree: Any, x: np.ndarray) -> np.ndarray:
+    """The derivative of an expression by the column, by the chain rule."""
+    if isinstance(tree, float | int):
+        return np.zeros_like(x)
+    if tree == COLUMN:
+        return np.ones_like(x)
+    if len(tree) == 2:
+        return SLOPES[tree[0]](value_of(np, tree[1], x)) * slope_of(tree[1], x)
+    symbol, first, second = tree
+    u, v = value_of(np, first, x), value_of(np, second, x)
+    du, dv = slope_of(first, x), slope_of(second, x)
+    if symbol in "+-":
+        return COMPUTED[symbol](du, dv)
+    if symbol == "*":
+        return du * v + u * dv
+    if symbol == "/":
+        return du / v - u / v * (dv / v)
+    from scipy.special import xlogy  # slow to import, and the Snakefile checks formulas
+
+    # What does not change has no part, though the logarithm of a negative base, or a root's slope at 0, is not finite.
+    with np.errstate(all="ignore"):
+        of_base = np.where(du == 0, 0.0, v * u ** (v - 1) * du)
+        return of_base + np.where(dv == 0, 0.0, xlogy(u**v, u) * dv)
+
+
 TRANSFORMS: dict[str, Transform] = {
     **{name: _elementwise(name) for name in ELEMENTWISE},
-    "scale": Transform(_learn_scale, _apply_scale),
-    "center": Transform(lambda values, rows, _: _learn_scale(values, rows, {"scale": False}), _apply_scale),
-    "poly": Transform(_learn_poly, _apply_poly),
-    "I": Transform(
-        lambda values, rows, options: dict(options), lambda xp, x, learnt: [value_of(xp, learnt["expression"], x)]
+    "scale": Transform(_learn_scale, _apply_scale, _scale_slopes),
+    "center": Transform(
+        lambda values, rows, _: _learn_scale(values, rows, {"scale": False}), _apply_scale, _scale_slopes
     ),
-    "bs": Transform(splines.learn_bs, splines.apply_bs),
-    "ns": Transform(splines.learn_ns, splines.apply_ns),
-    "cc": Transform(splines.learn_cc, splines.apply_cc),
-    "s": Transform(splines.learn_s, splines.apply_s),
-    "te": Transform(splines.learn_te, splines.apply_te),
+    "poly": Transform(_learn_poly, _apply_poly, _poly_slopes),
+    "I": Transform(
+        lambda values, rows, options: dict(options),
+        lambda xp, x, learnt: [value_of(xp, learnt["expression"], x)],
+        lambda x, learnt: [slope_of(learnt["expression"], x)],
+    ),
+    "bs": Transform(splines.learn_bs, splines.apply_bs, splines.slopes_of_bs),
+    "ns": Transform(splines.learn_ns, splines.apply_ns, splines.slopes_of_ns),
+    "cc": Transform(splines.learn_cc, splines.apply_cc, splines.slopes_of_cc),
+    "s": Transform(splines.learn_s, splines.apply_s, splines.slopes_of_s),
+    "te": Transform(splines.learn_te, splines.apply_te, splines.slopes_of_te),
 }

@@ -17,9 +17,9 @@ from functools import cached_property
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.formula.terms import INTERCEPT
 from tfglm.families import Family
 from tfglm.families.ordinal import Ordinal
+from tfglm.formula.terms import INTERCEPT
 
 SHARED = -1
 """The number of the linear predictor of the only outcome, or of all ordered classes."""

@@ -33,43 +33,23 @@ class FunctionCall:
 class Term:
     """What any term can be asked. A kind of term has other answers than these where they differ."""
 
-    is_smooth = False
-    """Whether it is a penalised curve or surface."""
-    is_random = False
-    is_surface = False
-    """Whether it is a smooth of several columns, of which a tensor product has a margin each."""
-    is_tensor_product = False
-    is_curve = False
-    """Whether it has several numbers, whose coefficients say nothing by themselves."""
-    is_nonlinear = False
-    """Whether a function bends a number, so that no single coefficient shows its effect."""
-    is_periodic = False
-    is_centred = False
-    """Whether its numbers have the mean 0 over the training rows."""
-    is_indicator = False
-    is_plain = False
-    """Whether its coefficients are effects of values of a column: of one level against another, or of one more of a number."""
-    base: float | None = None
-    """Of the logarithm of a column."""
-    calls: tuple[FunctionCall, ...] = ()
-    """The functions applied to the column, the innermost first."""
+    is_random = is_indicator = is_plain = False
+    is_surface = is_tensor_product = False
     coding: str | None = None
     reference: str | None = None
     by: "Term | None" = None
+    base: float | None = None
+    """Of the logarithm of a column."""
 
     @property
     def name(self) -> str:
         """As tables name it."""
-        raise NotImplementedError
+        return ":".join(factor.name for factor in self.factors)
 
     @property
     def bare(self) -> str:
         """What pages have a name for: the column, if nothing but its levels or values are meant."""
         return self.name
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def factors(self) -> tuple["Term", ...]:
@@ -81,14 +61,46 @@ class Term:
         """How many columns or functions of some are multiplied, by which terms are ordered."""
         return len(self.factors)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        others = (factor for factor in self.factors if factor is not self)
+        return tuple(dict.fromkeys(column for factor in others for column in factor.columns))
+
+    @property
+    def calls(self) -> tuple[FunctionCall, ...]:
+        """The functions applied to columns, the innermost first."""
+        return tuple(call for factor in self.factors if factor is not self for call in factor.calls)
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether it is a penalised curve or surface."""
+        return any(call.function in SMOOTH for call in self.calls)
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether it has several numbers, whose coefficients say nothing by themselves."""
+        return any(call.function in SEVERAL for call in self.calls)
+
+    @property
+    def is_nonlinear(self) -> bool:
+        """Whether a function bends a number, so that no single coefficient shows its effect."""
+        return any(call.function not in LINEAR for call in self.calls)
+
+    @property
+    def is_periodic(self) -> bool:
+        return any("cc" in (call.function, call.options.get("bs")) for call in self.calls)
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether its numbers have the mean 0 over the training rows."""
+        return any(call.function in ("cc", *SMOOTH) for call in self.calls)
+
     def has_levels(self, kinds: Mapping[str, str | None]) -> bool | None:
         """Whether it has a coefficient for each level of something; None if unknown. `kinds` are those of the columns."""
-        if any(
-            isinstance(factor, CategoricalFactor) or kinds.get(factor.columns[0]) == "text" for factor in self.factors
-        ):
+        firsts = [kinds.get(factor.columns[0]) for factor in self.factors if factor.columns]
+        if "text" in firsts or any(isinstance(factor, CategoricalFactor | RandomEffects) for factor in self.factors):
             return True
-        plain = all(kinds.get(factor.columns[0]) in ("integer", "number") for factor in self.factors)
-        return False if plain and not self.is_curve else None
+        return None if self.is_curve or not {*firsts} <= {"integer", "number"} else False
 
 
 @dataclass(frozen=True)
@@ -101,7 +113,6 @@ class Covariate(Term):
     """A column as it is: a factor if it is text, else a number."""
 
     column: str
-    is_plain = True
 
     @property
     def name(self) -> str:
@@ -110,6 +121,11 @@ class Covariate(Term):
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its coefficients are effects of values of a column: of a level against another, or of one more of a number."""
+        return not (self.calls or self.coding)
 
 
 @dataclass(frozen=True)
@@ -124,10 +140,6 @@ class CategoricalFactor(Covariate):
     @property
     def name(self) -> str:
         return f"C({self.column}, {self.coding})" if self.coding else f"C({self.column})"
-
-    @property
-    def is_plain(self) -> bool:
-        return not self.coding
 
     @property
     def bare(self) -> str:
@@ -148,9 +160,8 @@ class Transformed(Covariate):
     column z `beside` theirs."""
 
     written: str
-    calls: tuple[FunctionCall, ...]
+    applied: tuple[FunctionCall, ...]
     beside: tuple[str, ...] = ()
-    is_plain = False
 
     @property
     def name(self) -> str:
@@ -161,24 +172,8 @@ class Transformed(Covariate):
         return (self.column, *self.beside)
 
     @property
-    def is_curve(self) -> bool:
-        return any(call.function in SEVERAL for call in self.calls)
-
-    @property
-    def is_smooth(self) -> bool:
-        return self.calls[-1].function in SMOOTH
-
-    @property
-    def is_nonlinear(self) -> bool:
-        return any(call.function not in LINEAR for call in self.calls)
-
-    @property
-    def is_periodic(self) -> bool:
-        return self.calls[-1].function == "cc" or self.calls[-1].options.get("bs") == "cc"
-
-    @property
-    def is_centred(self) -> bool:
-        return self.calls[-1].function == "cc"
+    def calls(self) -> tuple[FunctionCall, ...]:
+        return self.applied
 
     @property
     def base(self) -> float | None:
@@ -195,22 +190,6 @@ class Interaction(Term):
     def factors(self) -> tuple[Term, ...]:
         return self.multiplied
 
-    @property
-    def name(self) -> str:
-        return ":".join(factor.name for factor in self.factors)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(column for factor in self.factors for column in factor.columns))
-
-    @property
-    def is_curve(self) -> bool:
-        return any(factor.is_curve for factor in self.factors)
-
-    @property
-    def is_nonlinear(self) -> bool:
-        return any(factor.is_nonlinear for factor in self.factors)
-
 
 @dataclass(frozen=True)
 class Smooth(Term):
@@ -220,7 +199,6 @@ class Smooth(Term):
     written: str
     margins: tuple[Transformed, ...]
     by: Covariate | None = None
-    is_smooth = is_curve = is_nonlinear = is_centred = True
 
     @property
     def name(self) -> str:
@@ -240,16 +218,17 @@ class Smooth(Term):
         return (Smooth(self.written, self.margins), self.by) if self.by else (self,)
 
     @property
+    def calls(self) -> tuple[FunctionCall, ...]:
+        return tuple(call for margin in self.margins for call in margin.calls)
+
+    @property
     def is_surface(self) -> bool:
+        """Whether it is a smooth of several columns, of which a tensor product has a margin each."""
         return len(self.smoothed) > 1
 
     @property
     def is_tensor_product(self) -> bool:
         return len(self.margins) > 1
-
-    @property
-    def is_periodic(self) -> bool:
-        return any(margin.is_periodic for margin in self.margins)
 
 
 @dataclass(frozen=True)
@@ -263,7 +242,7 @@ class RandomEffects(Term):
 
     @property
     def name(self) -> str:
-        return f"s({self.group}, {self.slope}, bs=re)" if self.slope else f"s({self.group}, bs=re)"
+        return f"s({', '.join(self.columns)}, bs=re)"
 
     @property
     def bare(self) -> str:
@@ -276,9 +255,6 @@ class RandomEffects(Term):
     @property
     def degree(self) -> int:
         return len(self.columns)
-
-    def has_levels(self, kinds: Mapping[str, str | None]) -> bool | None:
-        return True
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import numpy as np
 
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
-from tfglm.design.derivatives import is_step
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.design.scenarios import Scenario, scenarios
+from tfglm.design.transforms import is_step
 from tfglm.engine import binned_averages, collapsed
 from tfglm.engine.averages import (
     AtCoefficients,
