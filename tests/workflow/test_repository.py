@@ -82,7 +82,7 @@ MAY_IMPORT = {
     "model": {"config", "data", "design", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "formula", "survey"},
     "console": {"config", "roles"},
-    "workflow": {"config", "data", "design", "roles", "workflow"},
+    "workflow": {"config", "data", "design", "formula", "roles", "workflow"},
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
 

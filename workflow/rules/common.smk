@@ -36,7 +36,6 @@ from tfglm.workflow.values import (
     refusing,
     unwatched,
 )
-from tfglm.formula.read import has_curves
 
 with refusing():
     PLAN = Plan(workflow, config, CALLER)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tfglm.config import ModelConfig, NetworkConfig
-from tfglm.config.models import covariates_of, has_curves
+from tfglm.config.models import covariates_of
+from tfglm.formula.read import has_curves
 from tfglm.workflow.values import ANY_MODEL, any_but, one_of
 
 MARGINAL_TABLES = ("marginal_effects", "adjusted_means")
