@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tfglm.design import thin_plates
+from tfglm.design import thin_plates, transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import standardised
@@ -125,7 +125,7 @@ class AveragedBlock:
         if len(factor.columns) > 1:
             numbers = tuple(self._kept(each) for each in self._evaluated.rows.values(factor))
             return thin_plates.slopes(numbers, factor.learnt[-1], by=factor.columns.index(value.column))
-        return derivative(factor.learnt, self.values(value))
+        return transforms.derivative(factor.learnt, self.values(value))
 
     def product(self, multiplier: Multiplier) -> np.ndarray:
         """The product of some numbers on the scale of the fit."""
