@@ -144,7 +144,7 @@ def test_four_sums_that_are_made_side_by_side_are_those_of_each_alone():
 def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
     design = workload.design
     train = frame[frame["day"] <= 24]
-    rest = workload.without({("carrier",): frozenset([1])})
+    rest = workload.excluding({("carrier",): frozenset([1])})
     for part, expected in ((workload, train), (rest, train[train["carrier"] != "B6"])):
         counts = part.sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))
         assert (counts["rows"], counts["response"]) == (len(expected), expected["late"].sum())
@@ -158,13 +158,13 @@ def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
     [
         lambda rows, all_rows: rows.with_design(rows.design.as_linear()),
         lambda rows, all_rows: rows.sampled(1.0),
-        lambda rows, all_rows: rows.without(rows.excluded),
+        lambda rows, all_rows: rows.excluding(rows.excluded),
         lambda rows, all_rows: rows.along(np.zeros((1, rows.design.size))),
         lambda rows, all_rows: all_rows.as_in(rows),
     ],
 )
 def test_rows_that_take_no_part_do_so_whatever_else_changes(workload, frame, changed):
-    fewer = workload.without({("carrier",): frozenset([1])}).without_estimates({("carrier",): frozenset([0])})
+    fewer = workload.excluding({("carrier",): frozenset([1])}).without_estimates({("carrier",): frozenset([0])})
     rows = changed(fewer, workload)
     counts = rows.sum(LocalExecutor(), "counts", state(rows.design, np.zeros(rows.design.size)))
     left = frame[(frame["day"] <= 24) & ~frame["carrier"].isin(rows.design.categorical[0].levels[:2])]

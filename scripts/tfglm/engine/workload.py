@@ -1,11 +1,11 @@
 """The rows of one split, cut into the calls of a pass."""
 
 import math
+import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
-from inspect import signature as signature_of
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,6 @@ from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
 from tfglm.design.clusters import cluster_numbers, numbers_by_code
 from tfglm.design.design import Design
-from tfglm.design.factors import Categorical
 from tfglm.design.levels import levels_by_code
 from tfglm.distribute.executor import Executor
 from tfglm.engine import cells, division, updates  # noqa: F401  registers passes, and how they are divided
@@ -34,7 +33,6 @@ from tfglm.engine.rows import (
     SEPARATED_LEVEL,
     UNSEEN_LEVEL,
     WITHOUT_ESTIMATE,
-    cluster_key,
     table_keys,
 )
 from tfglm.errors import UserError
@@ -42,6 +40,11 @@ from tfglm.errors import UserError
 DEFAULT_CUTTING = Cutting()
 
 
+Groups = Mapping[tuple[str, ...], frozenset[int]]
+"""Numbers of groups, by grouping."""
+
+
+@dataclass(eq=False)
 class Workload:
     """The rows of one split, cut into calls.
 
@@ -51,38 +54,34 @@ class Workload:
     directions in `left_out` [directions, p], and those of groups that are `unknown`, whose coefficients have no estimate.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        files: Sequence[IngestedFile],
-        split: str,
-        excluded: Mapping[tuple[str, ...], frozenset[int]] | None = None,
-        unseen: Mapping[str, int] | None = None,
-        share: float = 1.0,
-        cutting: Cutting = DEFAULT_CUTTING,
-        left_out: np.ndarray | None = None,
-        unknown: Mapping[tuple[str, ...], frozenset[int]] | None = None,
-    ):
-        self.left_out = np.zeros((0, design.size)) if left_out is None else left_out
-        self.design, self.files, self.split = design, files, split
-        self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
-        self.cutting, self.unknown = cutting, dict(unknown or {})
-        self._passes: dict[Signature, Passes] = {}
-        self._tables_of_files: dict[int, list[np.ndarray]] = {}
-        self._numbers_of_codes: dict[str, dict[int, np.ndarray]] = {}
-        self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
+    design: Design
+    files: Sequence[IngestedFile]
+    split: str
+    excluded: Groups = field(default_factory=dict)
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    share: float = 1.0
+    cutting: Cutting = DEFAULT_CUTTING
+    left_out: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    unknown: Groups = field(default_factory=dict)
 
-    def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> Self:
+    def __post_init__(self) -> None:
+        self._passes: dict[Signature, Passes] = {}
+        self._cuts: dict[tuple[int, ...], dict[Signature, list[tuple]]] = {}
+        self._tables_of_files: dict[int, list[np.ndarray]] = {}
+        self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
+        self._mapped: dict[str, tuple[str, dict[int, np.ndarray]]] = {}
+
+    def excluding(self, excluded: Groups) -> Self:
         """Return the same shards with other groups excluded."""
         return self._changed(excluded=excluded)
 
-    def without_estimates(self, unknown: Mapping[tuple[str, ...], frozenset[int]]) -> Self:
+    def without_estimates(self, unknown: Groups) -> Self:
         """Return the same rows without the rows of these groups."""
         return self._changed(unknown=unknown)
 
     def along(self, left_out: np.ndarray) -> Self:
         """Return the same rows without those that move by more than 1 along these directions [directions, p]."""
-        return self._changed(left_out=np.vstack([self.left_out, left_out]))
+        return self._changed(left_out=np.vstack([*self.left_out, *left_out]) if len(left_out) else self.left_out)
 
     def with_design(self, design: Design) -> Self:
         """Return the same rows for a design that differs only in its family, or in the origin of responses and offsets."""
@@ -100,8 +99,7 @@ class Workload:
         return self._changed(share=share)
 
     def _changed(self, **changes: Any) -> Self:
-        settings = {name: getattr(self, name) for name in signature_of(Workload).parameters}
-        other = type(self)(**settings | changes)
+        other = replace(self, **changes)
         if other.design is self.design:
             other._passes = self._passes  # passes are made once for both
         return other
@@ -116,7 +114,7 @@ class Workload:
         """Sum the pass `name` over all rows; `coefficients` by term, and what else the pass has in its state. The order of the
         shards alone decides the order of the additions."""
         total: Sums = {}
-        state = dict(coefficients) | self._state_of_rows
+        state = self._with_left_out(coefficients)
         for signature, calls in self._calls_of(name).items():
             pass_ = self.passes(signature).named(name)
             sums = pass_.finish(executor.sum(pass_.task, calls, state))
@@ -125,11 +123,10 @@ class Workload:
 
     def state(self, coefficients: np.ndarray) -> dict[str, np.ndarray]:
         """Coefficients [p] as the passes over these rows take them."""
-        return self.design.by_term(coefficients) | self._state_of_rows
+        return self._with_left_out(self.design.by_term(coefficients))
 
-    @property
-    def _state_of_rows(self) -> dict[str, np.ndarray]:
-        return {LEFT_OUT: self.left_out} if len(self.left_out) else {}
+    def _with_left_out(self, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {**state, LEFT_OUT: self.left_out} if len(self.left_out) else {**state}
 
     @property
     def rows(self) -> int:
@@ -146,7 +143,7 @@ class Workload:
                 alike.setdefault(self._signature(file), []).extend(mine)
         return alike
 
-    @cached_property
+    @property
     def calls(self) -> dict[Signature, list[tuple]]:
         """Return the arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
 
@@ -154,30 +151,25 @@ class Workload:
         (`shards.AT_ONCE`), and `counts` their rows, int32 [blocks of a call]; entries without rows come last. Tables are
         [files of a call, entries], except that those of the first of `rows.table_keys` are [shards of a call].
         """
-        return self._cut_into(self._numbers_of_calls("information"))
+        return self._calls_of("information")
 
     def _calls_of(self, name: str) -> dict[Signature, list[tuple]]:
         """The calls of the pass `name`: fewer than others have, if it sums so many numbers that to bring them to the chief would
         take longer than the rows."""
-        usual, numbers = self._numbers_of_calls("information"), self._numbers_of_calls(name)
-        fewer = any(numbers[alone] < usual[alone] for alone in usual)
-        return self._cut_into(numbers) if fewer else self.calls
-
-    def _numbers_of_calls(self, name: str) -> dict[Signature, int]:
-        """Into how many calls a pass would best be cut, by the signature of a call that reads one shard."""
-        return {
-            alone: self.cutting.calls(self.passes(alone).named(name).size, sum(rows for *_, rows in self._used(shards)))
-            for alone, shards in self._alike.items()
-        }
-
-    def _cut_into(self, numbers: Mapping[Signature, int]) -> dict[Signature, list[tuple]]:
-        calls = {}
-        for alone, number in numbers.items():
-            pieces = cut(self._used(self._alike[alone]), number)
-            files = max(len({id(file) for file, *_ in of_call}) for of_call in pieces)
-            signature = replace(alone, shards=max(map(len, pieces)), files=files)
-            calls[signature] = [self._call(signature, of_call) for of_call in pieces]
-        return calls
+        rows = {alone: sum(rows for *_, rows in self._used(shards)) for alone, shards in self._alike.items()}
+        usual, numbers = (
+            tuple(self.cutting.calls(self.passes(alone).named(which).size, rows[alone]) for alone in rows)
+            for which in ("information", name)
+        )
+        numbers = numbers if any(map(operator.lt, numbers, usual)) else usual
+        if numbers not in self._cuts:
+            calls = self._cuts[numbers] = {}
+            for (alone, shards), number in zip(self._alike.items(), numbers, strict=True):
+                pieces = cut(self._used(shards), number)
+                files = max(len({id(file) for file, *_ in of_call}) for of_call in pieces)
+                signature = replace(alone, shards=max(map(len, pieces)), files=files)
+                calls[signature] = [self._call(signature, of_call) for of_call in pieces]
+        return self._cuts[numbers]
 
     def shards_alone(self, in_units: bool = False) -> Iterator[tuple[IngestedFile, Shard, Signature, tuple]]:
         """Yield each shard with the call that reads only this shard, with rows in the order of the shard. With `in_units`, which
@@ -300,85 +292,67 @@ class Workload:
     def table(self, file: IngestedFile, signature: Signature, key: str) -> np.ndarray:
         """Return the number for each code of a column in the table with this name (`table_keys`)."""
         sizes = {column.column: column.table_size for column in signature.inputs}
-        if key == "missing":
-            patterns = [
-                MISSING_VALUE if lacks(pattern, self.design.roles.required) else 0 for pattern in file.values(MISSING)
-            ]
-            return padded([0, *patterns], sizes[MISSING], np.int32)
-        for place, clusters in enumerate(self.design.inference.clusters):
-            if key == cluster_key(place):
-                of_codes = self._mapped_codes(key, file, partial(self._clusters_of, place))
-                return padded(of_codes, sizes[file.codes(clusters.column).name], np.int32)
-        if key == "fold":
-            folds = self.design.groups_of_folds
-            assert folds
-            return padded(self._mapped_codes(key, file, self._folds), sizes[file.codes(folds.column).name], np.int32)
-        what, name = key.split("/", 1)
-        if what == "group":
-            grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
-            groups = np.arange(self.design.levels_of(grouping), dtype=np.int32)
-            groups[sorted(self.excluded.get(grouping, ()))] = SEPARATED_LEVEL
-            groups[sorted(self.unknown.get(grouping, ()))] = WITHOUT_ESTIMATE
-            return np.concatenate([np.arange(LOWEST_FLAG, 0, dtype=np.int32), groups])
-        if what == "number":
-            return padded(number_table(file, name), sizes[name], np.float64)
-        if what == "level":
-            categorical = next(factor for factor in self.design.categorical if factor.name == name)
-            levels = self._mapped_codes(key, file, partial(self._levels_of, categorical))
-            return padded(levels, sizes[file.codes(categorical.column).name], np.int32)
-        number = ""
-        if what != "outside":
-            name, _, number = name.rpartition("/")
-        factor = next(
-            factor for factor in (*self.design.numeric, self.design.roles.offset) if factor and factor.name == name
-        )
+        what, _, name = key.partition("/")
+        match what:
+            case "missing":
+                required = self.design.roles.required
+                patterns = [MISSING_VALUE if lacks(pattern, required) else 0 for pattern in file.values(MISSING)]
+                return padded([0, *patterns], sizes[MISSING], np.int32)
+            case "cluster" | "fold" | "level":
+                column, of_files = self._mapped_codes(key)
+                return padded(of_files[id(file)], sizes[file.codes(column).name], np.int32)
+            case "group":
+                grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
+                groups = np.arange(self.design.levels_of(grouping), dtype=np.int32)
+                groups[sorted(self.excluded.get(grouping, ()))] = SEPARATED_LEVEL
+                groups[sorted(self.unknown.get(grouping, ()))] = WITHOUT_ESTIMATE
+                return np.concatenate([np.arange(LOWEST_FLAG, 0, dtype=np.int32), groups])
+            case "number":
+                return padded(number_table(file, name), sizes[name], np.float64)
+        name, _, number = (name, "", "") if what == "outside" else name.rpartition("/")
+        factor = next(factor for factor in self.design.numeric_with_offset if factor.name == name)
         with np.errstate(all="ignore"):
             values = number_table(file, factor.column)
             if what == "outside":
                 return padded(transforms.is_outside(np, factor.learnt, values), sizes[factor.column], np.float64)
-            column = transforms.apply(np, factor.learnt, values)[int(number)]
-        return padded(column, sizes[factor.column], np.float64)
+            column_of_factor = transforms.apply(np, factor.learnt, values)[int(number)]
+        return padded(column_of_factor, sizes[factor.column], np.float64)
 
-    @cached_property
-    def _cluster_numbers(self) -> list[pl.DataFrame]:
-        """The number of each cluster by its value, for each column of clusters. Raises UserError if the files have not as many as
-        the design."""
-        numbered = []
-        for clusters in self.design.inference.clusters:
-            numbered.append(cluster_numbers(clusters, self.files, self.design.roles.required))
-            if len(numbered[-1]) != clusters.count:
+    def _mapped_codes(self, key: str) -> tuple[str, dict[int, np.ndarray]]:
+        """The column of a table of levels, clusters or folds, and its entries by the `id` of the file, for all files together.
+
+        Raises UserError if the files have not as many clusters as the design.
+        """
+        if key in self._mapped:
+            return self._mapped[key]
+        design, (what, _, name) = self.design, key.partition("/")
+        if what == "level":
+            factor = next(factor for factor in design.categorical if factor.name == name)
+            column, unseen = factor.column, self.unseen.get(factor.name, UNSEEN_LEVEL)
+            by_file = levels_by_code(factor, self.files, unseen)
+            for groups, flag in ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL)):
+                if left_out := list(groups.get((factor.name,), ())):
+                    by_file = [np.where(np.isin(levels, left_out), np.int32(flag), levels) for levels in by_file]
+        else:
+            clusters = design.groups_of_folds if what == "fold" else design.inference.clusters[int(name or 0)]
+            assert clusters
+            column, numbered = clusters.column, cluster_numbers(clusters, self.files, design.roles.required)
+            if what == "fold":
+                # The fold of no value does not matter: such a row takes no part.
+                assert design.folds
+                folds = assign_folds(written(numbered["value"]).to_list(), design.folds.number)
+                numbered = numbered.with_columns(cluster=pl.Series(folds))
+                by_file = numbers_by_code(clusters, numbered, self.files)
+            elif len(numbered) == clusters.count:
+                by_file = numbers_by_code(clusters, numbered, self.files, MISSING_VALUE, UNSEEN_LEVEL)
+            else:
                 raise UserError(
-                    f"models.{self.design.model}: the shards have {len(numbered[-1]):,} clusters (values of "
-                    f"`{clusters.column}`), and the design has {clusters.count:,}: they come from different data\n"
+                    f"models.{design.model}: the shards have {len(numbered):,} clusters (values of `{column}`), and the "
+                    f"design has {clusters.count:,}: they come from different data\n"
                     "  delete the results and run again"
                 )
-        return numbered
-
-    def _mapped_codes(self, key: str, file: IngestedFile, make: Callable[[], list[np.ndarray]]) -> np.ndarray:
-        """The numbers of the codes of a file in the table with this name, which are made for all files together."""
-        if key not in self._numbers_of_codes:
-            self._numbers_of_codes[key] = dict(zip(map(id, self.files), make(), strict=True))
-        return self._numbers_of_codes[key][id(file)]
-
-    def _clusters_of(self, place: int) -> list[np.ndarray]:
-        clusters, numbers = self.design.inference.clusters[place], self._cluster_numbers[place]
-        return numbers_by_code(clusters, numbers, self.files, MISSING_VALUE, UNSEEN_LEVEL)
-
-    def _folds(self) -> list[np.ndarray]:
-        """The fold of each code of the column that groups them; the first is that of no value, which takes no part anyway."""
-        folds, groups = self.design.folds, self.design.groups_of_folds
-        assert folds and groups
-        numbered = cluster_numbers(groups, self.files, self.design.roles.required)
-        dealt_to = assign_folds(written(numbered["value"]).to_list(), folds.number)
-        return numbers_by_code(groups, numbered.with_columns(cluster=pl.Series(dealt_to)), self.files)
-
-    def _levels_of(self, factor: Categorical) -> list[np.ndarray]:
-        """The number of the level of each code, or why a row with it takes no part."""
-        of_files = levels_by_code(factor, self.files, self.unseen.get(factor.name, UNSEEN_LEVEL))
-        for groups, flag in ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL)):
-            if left_out := list(groups.get((factor.name,), ())):
-                of_files = [np.where(np.isin(levels, left_out), np.int32(flag), levels) for levels in of_files]
-        return of_files
+        self._mapped[key] = column, dict(zip(map(id, self.files), by_file, strict=True))
+        return self._mapped[key]
 
 
 def padded(entries: npt.ArrayLike, size: int, dtype: npt.DTypeLike) -> np.ndarray:

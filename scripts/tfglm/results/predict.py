@@ -67,7 +67,7 @@ def without_separated(workload: Workload, fitted: Fitted) -> Workload:
         for which, groups in ((separated & (not part.multiplier), of_separated), (unknown, of_unknown)):
             numbers = np.flatnonzero(which[part.where]).tolist()
             groups[part.grouping] = groups.get(part.grouping, frozenset()).union(numbers)
-    return workload.without(of_separated).without_estimates(of_unknown).along(left_out(fitted))
+    return workload.excluding(of_separated).without_estimates(of_unknown).along(left_out(fitted))
 
 
 def without_value(design: Design, fitted: Fitted) -> np.ndarray:

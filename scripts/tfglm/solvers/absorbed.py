@@ -77,7 +77,7 @@ def keep(before: Kept, run: Run) -> Kept:
             grouping: frozenset().union(*(found.get(grouping, frozenset()) for found in which))
             for grouping in dict.fromkeys(grouping for found in which for grouping in found)
         }
-        less = workload.without(excluded)
+        less = workload.excluding(excluded)
         return less, less.sum(run.executor, "counts", design.by_term(np.zeros(design.size)))
 
     while True:
@@ -281,7 +281,7 @@ class AbsorbedObjective(Objective):
             separated = rectifier.separated(self)
             if separated and self.separation:
                 # Singletons and levels dropped since then need no separating direction.
-                earlier = self.separation.workload.without(self.workload.excluded)
+                earlier = self.separation.workload.excluding(self.workload.excluded)
                 separated = rectifier.with_earlier(self, replace(self.separation, workload=earlier), separated)
         except (rectifier.Undecided, scipy.linalg.LinAlgError):
             raise UserError(

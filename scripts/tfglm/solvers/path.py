@@ -222,7 +222,7 @@ def cross_validate(objective: Objective, penalties: int, follow: Follow) -> Cros
         without = objective.of(counted, replace(objective.run, reporter=Reporter()))
         unknown = unknown_groups(without)
         if unknown:
-            held_out = held_out.without(unknown)
+            held_out = held_out.excluding(unknown)
             of_held = count_fold(objective, held_out, fold)
         try:
             points = follow(without, held_out)

@@ -108,7 +108,7 @@ def leave_out_separated(workload: Workload, run: Run, counts: Sums, terms: Colle
             grouping: excluded.get(grouping, frozenset()) | separated.get(grouping, frozenset())
             for grouping in {**excluded, **separated}
         }
-        workload = workload.without(excluded)
+        workload = workload.excluding(excluded)
         counts = workload.sum(run.executor, "counts", design.by_term(np.zeros(design.size)))
     if family.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
