@@ -1,7 +1,6 @@
 """Check reference levels, or a network with code of the user's, before earlier results are deleted."""
 
 import argparse
-from pathlib import Path
 
 from tfglm import command, digests, tensorflow_setup
 from tfglm.config import ResultsConfig, TrainingConfig, add_settings
@@ -35,8 +34,8 @@ if __name__ == "__main__":
     code.add_options(of_network)
     for kind, check in ((of_reference, reference), (of_network, network)):
         kind.set_defaults(check=check)
-        kind.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
-        kind.add_argument("--checked", type=Path, required=True, help="JSON file to write after the check")
+        kind.add_file("--design", "what build_design.py wrote")
+        kind.add_file("--checked", "JSON file to write after the check")
     arguments = parser.parse_args()
     if arguments.check is network:
         tensorflow_setup.set_environment()

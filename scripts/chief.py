@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from tfglm import command, fitting, tensorflow_setup
 from tfglm.distribute.designs import Designs
@@ -72,14 +71,8 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = fitting.parser(__doc__)
     code.add_options(parser)
-    parser.add_argument(
-        "--rosters",
-        type=Path,
-        nargs="+",
-        required=True,
-        help="rosters of roles.py, or announcements of ps.py, worker.py or peer.py",
-    )
-    parser.add_argument("--lease", type=Path, help="file that this process touches as long as it lives")
+    parser.add_files("--rosters", "rosters of roles.py, or announcements of ps.py, worker.py or peer.py")
+    parser.add_file("--lease", "file that this process touches as long as it lives", optional=True)
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
     parser.add_argument("--stall", type=float, default=900.0, help="seconds to wait for one call to return")
     arguments = fitting.parsed(parser)

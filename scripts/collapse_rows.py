@@ -1,7 +1,6 @@
 """Sum training rows that agree in all that some models need of them, for their fits to read."""
 
 import argparse
-from pathlib import Path
 
 from tfglm import command
 from tfglm.config import CollapseConfig, add_settings
@@ -20,7 +19,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     add_settings(parser, CollapseConfig)
-    parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
-    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
-    parser.add_argument("--manifest", type=Path, required=True, help="manifest.json to write, the shards beside it")
+    parser.add_file("--dictionary", "what merge_dictionary.py wrote")
+    parser.add_files("--manifests", "one of each ingested file, in order")
+    parser.add_file("--manifest", "manifest.json to write, the shards beside it")
     command.run(main, parser.parse_args())

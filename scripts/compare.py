@@ -209,8 +209,8 @@ def difference(line: dict) -> str:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders")
-    parser.add_argument("--with-coefficients", type=Path, nargs="*", default=[], help="those that have a table of them")
+    parser.add_files("--models", "their folders")
+    parser.add_files("--with-coefficients", "those that have a table of them", optional=True)
     parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
     parser.add_argument(
         "--settings",
@@ -218,15 +218,7 @@ if __name__ == "__main__":
         help="JSON: the section `tables` of the config, for papers; of a sweep `epochs` and the `values` of its networks",
     )
     parser.add_argument("--continuing", type=int, help="networks of a sweep that continue their training")
-    parser.add_argument(
-        "--compared",
-        type=Path,
-        nargs="*",
-        default=[],
-        help="continuing.json of each comparison of a sweep",
-    )
+    parser.add_files("--compared", "continuing.json of each comparison of a sweep", optional=True)
     parser.add_argument("--colour", default="#0072B2", help="that of points and lines in pictures")
-    parser.add_argument(
-        "--files", type=Path, nargs="+", required=True, help=f"files to write ({', '.join([*FILES, *FORMATS])})"
-    )
+    parser.add_files("--files", f"files to write ({', '.join([*FILES, *FORMATS])})")
     command.run(main, parser.parse_args())

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 
@@ -66,14 +65,14 @@ def evaluate(saved: SavedFit) -> dict:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     options.add_fit(parser)
-    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
-    parser.add_argument("--collapsed", type=Path, nargs="?", help="manifest of the training rows, collapsed")
+    parser.add_files("--manifests", "one of each ingested file, in order")
+    parser.add_file("--collapsed", "manifest of the training rows, collapsed", optional=True)
     parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows of the metrics")
     parser.add_argument("--threads", type=int, default=1, help="threads that average rows")
     add_settings(parser, ResultsConfig)
     options.add_reference(parser, required=False)
     options.add_offset(parser)
-    parser.add_argument("--metrics", type=Path, nargs="?", help="metrics.json to write")
-    parser.add_argument("--groups", type=Path, nargs="?", help="CSV of the metrics by group to write")
-    parser.add_argument("--averages", type=Path, nargs="?", help="averages over the training rows to write (.npz)")
+    parser.add_file("--metrics", "metrics.json to write", optional=True)
+    parser.add_file("--groups", "CSV of the metrics by group to write", optional=True)
+    parser.add_file("--averages", "averages over the training rows to write (.npz)", optional=True)
     command.run(main, parser.parse_args())

@@ -5,7 +5,6 @@ import functools
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from tfglm import command, tensorflow_setup
@@ -59,6 +58,6 @@ if __name__ == "__main__":
     add_settings(parser, PredictionConfig)
     parser.add_argument("--layouts", required=True, help="the layouts of the files by name, as JSON")
     parser.add_argument("--derive", default="{}", help="the SQL expressions of the config by column, as JSON")
-    parser.add_argument("--saved-model", type=Path, required=True, help="folder for the SavedModel")
-    parser.add_argument("--description", type=Path, required=True, help="JSON file to write")
+    parser.add_file("--saved-model", "folder for the SavedModel")
+    parser.add_file("--description", "JSON file to write")
     command.run(main, parser.parse_args())

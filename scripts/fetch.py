@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> None:
     )
 
 
-def link(copy: Path, path: Path) -> None:
+def link(copy: str, path: Path) -> None:
     """Take over a file that its owner deletes later, without a second copy on the same disk."""
     try:
         os.link(copy, path)
@@ -121,10 +121,10 @@ if __name__ == "__main__":
     parser.add_argument(
         "--source", required=True, help="http(s)://..., s3://..., or package:<python package>/<path inside it>"
     )
-    parser.add_argument("--copy", type=Path, help="the file itself, as a storage plugin of Snakemake has fetched it")
+    parser.add_argument("--copy", default="", help="the file itself, as a storage plugin of Snakemake has fetched it")
     parser.add_argument("--query", help="the SQL that selects the rows, if the source is a database")
     parser.add_argument("--sha256", help="the checksum that the file must have")
     parser.add_argument("--edition", type=int, default=0, help="how often the content was found changed, in a package")
     parser.add_argument("--retries", type=int, default=3, help="of connections that are refused or get a passing error")
-    parser.add_argument("--output", type=Path, required=True, help="the file to write")
+    parser.add_file("--output", "the file to write")
     command.run(main, parser.parse_args())

@@ -33,10 +33,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--network", type=Path, help="file in which the processes that make the network report where it is"
-    )
+    parser = command.ScriptParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_file("--network", "file in which the processes that make the network report where it is", optional=True)
     parser.add_argument(
         "--isolate",
         choices=["auto", "always", "never"],

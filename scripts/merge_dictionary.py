@@ -1,7 +1,6 @@
 """Merge the levels of all ingested files into one dictionary, and account for every row."""
 
 import argparse
-from pathlib import Path
 
 from tfglm import command, digests
 from tfglm.config import LevelsConfig, add_settings
@@ -25,8 +24,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_files("--manifests", "one of each ingested file, in order")
     add_settings(parser, LevelsConfig)
-    parser.add_argument("--dictionary", type=Path, required=True, help="dictionary to write (JSON)")
-    parser.add_argument("--rows", type=Path, required=True, help="account of the rows to write (JSON)")
+    parser.add_file("--dictionary", "dictionary to write (JSON)")
+    parser.add_file("--rows", "account of the rows to write (JSON)")
     command.run(main, parser.parse_args())

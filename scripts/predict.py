@@ -60,12 +60,12 @@ def with_residuals(saved: SavedFit, file: IngestedFile) -> Iterator[pa.Table]:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     options.add_fit(parser)
-    parser.add_argument("--manifest", type=Path, required=True, help="that of the ingested file")
+    parser.add_file("--manifest", "that of the ingested file")
     parser.add_argument(
         "--split", default="predict", choices=SPLITS, help="its rows; others than `predict` have residuals"
     )
     add_settings(parser, ResultsConfig)
     options.add_reference(parser, required=False)
     options.add_offset(parser)
-    parser.add_argument("--output", type=Path, required=True, help="file to write (.parquet or .csv)")
+    parser.add_file("--output", "file to write (.parquet or .csv)")
     command.run(main, parser.parse_args())

@@ -280,12 +280,8 @@ def parser() -> argparse.ArgumentParser:
     parser = command.parser(__doc__)
     parser.add_argument("role", choices=["ps", "worker", "peer"])
     parser.add_argument("--count", type=int, required=True, help="number of processes")
-    parser.add_argument(
-        "--roster", type=Path, required=True, help="roster to write, which names the announcement of each process"
-    )
-    parser.add_argument(
-        "--lease", type=Path, help="file that the chief touches as long as it lives; the role ends with it"
-    )
+    parser.add_file("--roster", "roster to write, which names the announcement of each process")
+    parser.add_file("--lease", "file that the chief touches as long as it lives; the role ends with it", optional=True)
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for the chief to start")
     parser.add_argument("--within", type=float, help="seconds within which the parent starts the chief, or never")
     parser.add_argument(

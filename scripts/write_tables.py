@@ -46,16 +46,13 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     options.add_fit(parser)
     options.add_reference(parser, required=False)
-    parser.add_argument("--dictionary", type=Path, nargs="?", help="what merge_dictionary.py wrote, for curves")
-    parser.add_argument("--manifests", type=Path, nargs="*", default=[], help="one of each ingested file, of a network")
-    parser.add_argument("--averages", type=Path, nargs="?", help="what evaluate.py wrote, for marginal effects")
+    parser.add_file("--dictionary", "what merge_dictionary.py wrote, for curves", optional=True)
+    parser.add_files("--manifests", "one of each ingested file, of a network", optional=True)
+    parser.add_file("--averages", "what evaluate.py wrote, for marginal effects", optional=True)
     add_settings(parser, ResultsConfig)
-    parser.add_argument(
+    parser.add_files(
         "--tables",
-        type=Path,
-        nargs="+",
-        required=True,
-        help=f"files to write: <table>.csv or .parquet, and after it .sha256 with its digest ({', '.join(TABLES)}; of a network "
-        "coefficients, embeddings)",
+        f"files to write: <table>.csv or .parquet, and after it .sha256 with its digest ({', '.join(TABLES)}; of a "
+        "network coefficients, embeddings)",
     )
     command.run(main, parser.parse_args())

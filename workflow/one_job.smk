@@ -16,8 +16,9 @@ if not workflow.configfiles:
 
 
 from tfglm import ENGINE
+from tfglm.addresses import is_stored
 from tfglm.config import folder_of_results
-from tfglm.workflow import one_job
+from tfglm.workflow import checks
 
 CONFIGS = [os.path.relpath(path) for path in workflow.configfiles]
 FOLDER = folder_of_results(config.get("results"), CONFIGS[-1])
@@ -30,7 +31,7 @@ if workflow.is_main_process:
     include: "rules/checks.smk"
 
     STORED = [storage(file.source, retrieve=False) for file in PLAN.fetched.values() if is_stored(file.source)]
-    PACKED = one_job.paths_to_pack(PLAN, CONFIGS)
+    PACKED = checks.paths_to_pack(PLAN, CONFIGS)
 
     rule pack:
         input:
@@ -79,7 +80,7 @@ rule run_in_one_job:
 
 
 onstart:
-    one_job.check_scripts(workflow, SCRIPTS)
+    checks.check_scripts(workflow, SCRIPTS)
     checks.check_nodes(PLAN)
     checks.watch_queue(workflow, GIVEN_UP)
 

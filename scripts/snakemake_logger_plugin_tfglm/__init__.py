@@ -1,6 +1,6 @@
 """The display of a run: stages, a bar and the time left; warnings; at the end the results, or the errors and their logs.
 
-`workflow/rules/display.smk` replaces the output of Snakemake by it. `snakemake --logger tfglm` has it from the start: Snakemake
+`tfglm.workflow.substitutes` replaces the output of Snakemake by it. `snakemake --logger tfglm` has it from the start: Snakemake
 finds the package on the Python path by its name. All messages of Snakemake are in its own log; `--verbose` shows them.
 """
 

@@ -135,10 +135,23 @@ def end_live() -> None:
     _is_live = False
 
 
-def parser(description: str) -> argparse.ArgumentParser:
+class ScriptParser(argparse.ArgumentParser):
+    """A parser with options for paths."""
+
+    def add_file(self, option: str, words: str, optional: bool = False) -> None:
+        """Add an option for the path of a file or folder. An optional one may lack its path, and is None then."""
+        self.add_argument(option, type=Path, nargs="?" if optional else None, required=not optional, help=words)
+
+    def add_files(self, option: str, words: str, optional: bool = False) -> None:
+        """Add an option for several paths; an optional one may have none."""
+        usual = {"nargs": "*", "default": []} if optional else {"nargs": "+", "required": True}
+        self.add_argument(option, type=Path, help=words, **usual)
+
+
+def parser(description: str) -> ScriptParser:
     """A command line with the `--log` that all scripts share."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--log", type=Path, help="file that takes all output; without it, the terminal does")
+    parser = ScriptParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_file("--log", "file that takes all output; without it, the terminal does", optional=True)
     return parser
 
 

@@ -29,6 +29,17 @@ CHECKOUT = next(folder for folder in (PACKAGE / "checkout", PACKAGE.parents[1]) 
 LOG_OF_INIT = Path("logs", "init.log")
 
 
+FILE_OF_DATA = "a file of data: CSV (also .gz, .bz2, .zip), Parquet, Excel, Stata, SPSS or JSON lines"
+REQUEST = {
+    "response": "the column to explain; else a guess",
+    "formula": "the formula of the regression; else a proposal",
+    "output": "the config to write; else config/<file>.yaml",
+    "header": "`true`, `false`, or the names of the columns, as in age,sex; else found out",
+    "decimal": "`point` or `comma`, what is before decimals; else found out",
+}
+"""What a user may say to `tfglm init`, by the names of the options."""
+
+
 class CommandLine(argparse.ArgumentParser):
     """A parser whose errors are one line that says what to do."""
 
@@ -57,16 +68,9 @@ def parser() -> argparse.ArgumentParser:
         help="another key of a model in the config, as YAML has it: std_errors=robust, absorb='[tailnum]'",
     )
     init = add("init", "Inspect a file of data, and write a config that fits a first regression to it")
-    init.add_argument(
-        "csv", help="a file of data: CSV (also .gz, .bz2, .zip), Parquet, Excel, Stata, SPSS or JSON lines"
-    )
-    init.add_argument("--response", default="", metavar="COLUMN", help="the column to explain; else a guess")
-    init.add_argument("--formula", default="", help="the formula of the regression; else a proposal")
-    init.add_argument("--output", default="", metavar="CONFIG", help="the config to write; else config/<file>.yaml")
-    init.add_argument(
-        "--header", default="", metavar="NAMES", help="the names of the columns of a file without a line of names"
-    )
-    init.add_argument("--decimal", default="", metavar="WORD", help="what is before decimals: `point` or `comma`")
+    init.add_argument("csv", help=FILE_OF_DATA)
+    for key, words in REQUEST.items():
+        init.add_argument(f"--{key}", default="", help=words)
     run = add("run", "Fit the models of a config, and write their tables and pages")
     report = add("report", "Do the same, and put all tables and pictures into one file, report.html beside them")
     for command in (run, report):
@@ -226,10 +230,7 @@ def do(words: Sequence[str]) -> int:
         return 0
     check_folder()
     if arguments.command == "init":
-        asked = [
-            f"--{key}={getattr(arguments, key)}"
-            for key in ("csv", "response", "formula", "output", "header", "decimal")
-        ]
+        asked = [f"--{key}={getattr(arguments, key)}" for key in ("csv", *REQUEST)]
         script = str(CHECKOUT / "scripts" / "init.py")
         return subprocess.run([sys.executable, script, *asked, "--caller=tfglm", f"--log={LOG_OF_INIT}"]).returncode
     config = config_to_run(arguments.config, arguments.command)

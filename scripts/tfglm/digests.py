@@ -8,6 +8,7 @@ belongs to another fit.
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -35,6 +36,14 @@ def folder_sha256(folder: Path) -> dict[str, str]:
 def joined_sha256(digests: Iterable[str]) -> str:
     """The sha256 of several digests, one for all."""
     return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def replace(path: Path, text: str) -> None:
+    """Replace a file as a whole: a reader sees the old text or the new one, never half of it. Its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
 def write_json(

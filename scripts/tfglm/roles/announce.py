@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tfglm import digests
 from tfglm.errors import UserError
 
 Role = Literal["ps", "worker", "peer"]
@@ -73,11 +74,8 @@ class Roster:
 
 
 def write(path: Path, content: Announcement | Roster) -> None:
-    """Replace the file at `path` as a whole: a reader sees the old text or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(asdict(content), indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    """Replace the file at `path`."""
+    digests.replace(path, json.dumps(asdict(content), indent=1) + "\n")
 
 
 def read(path: Path) -> Announcement | Roster | None:

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from tfglm import digests
 from tfglm.errors import UserError
 
 Isolate = Literal["auto", "always", "never"]
@@ -152,12 +153,8 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
             shut_off()
         except OSError as error:
             raise UserError(f"the processes of a fit cannot have a network of their own: {error}; {REMEDY}") from error
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(
-        json.dumps(asdict(Network(identity(parent), identity(os.getpid()), isolated))) + "\n", encoding="utf-8"
-    )
-    part.replace(path)
+    report = Network(identity(parent), identity(os.getpid()), isolated)
+    digests.replace(path, json.dumps(asdict(report)) + "\n")
 
 
 def follow(

@@ -8,7 +8,6 @@ Only the standard library: this runs before TensorFlow is imported.
 
 import argparse
 import json
-import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tfglm import command, tensorflow_setup
+from tfglm import command, digests, tensorflow_setup
 from tfglm.errors import UserError
 from tfglm.roles import announce, ending, server
 
@@ -33,10 +32,8 @@ class Order:
     options: Mapping[str, Any]  # of the chief's command line, those that a peer needs; of a fit, none
 
     def write(self, folder: Path) -> None:
-        """Write it where the peers look. A reader sees all of it or nothing."""
-        part = folder / f"{NAME}.{os.getpid()}.part"
-        part.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
-        part.replace(folder / NAME)
+        """Write it where the peers look."""
+        digests.replace(folder / NAME, json.dumps(asdict(self)) + "\n")
 
 
 def await_order(folder: Path, run: str) -> Order:

@@ -113,9 +113,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser = command.parser(description)
     parser.epilog = EXAMPLE
     parser.add_argument("--index", type=int, required=True, help="number among the processes of this role, from 0")
-    parser.add_argument(
-        "--announce", type=Path, required=True, help="file for the announcement of this process to the chief"
-    )
+    parser.add_file("--announce", "file for the announcement of this process to the chief")
     parser.add_argument("--run", default="by-hand", help="id of this start of the cluster")
     parser.add_argument("--host", default="127.0.0.1", help="name or number at which the others reach this machine")
     parser.add_argument("--port", type=int, default=0, help="port to listen at, 0 for a free one")

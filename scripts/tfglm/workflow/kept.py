@@ -3,13 +3,13 @@
 import contextlib
 import functools
 import json
-import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import tfglm
+from tfglm import digests
 from tfglm.workflow.values import key_of
 
 FOLDER = Path(".snakemake", "tfglm")
@@ -37,9 +37,6 @@ def remembered(find: Callable[[], Any], *depends_on: Any) -> Any:
     with contextlib.suppress(OSError, ValueError):
         return json.loads(path.read_text(encoding="utf-8"))
     if found := find():
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
         with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(found), encoding="utf-8")
-            part.replace(path)
+            digests.replace(path, json.dumps(found))
     return found

@@ -151,24 +151,6 @@ def files_of_tables(tables: Sequence[str], is_network: bool = False) -> list[str
     ]
 
 
-def files_of_pictures(pictures: Sequence[str], kinds: Sequence[str]) -> list[str]:
-    """Return the files of some pictures in these formats, pages among them."""
-    return [f"{picture}{kind}" for picture in pictures for kind in kinds if kind != ".html" or picture in PAGES]
-
-
-def inputs_of_pictures(pictures: Sequence[str]) -> list[str]:
-    """Return what some pictures show."""
-    names = {
-        "history": ["history.csv", "history.sha256"],
-        "coefficients": ["coefficients.csv", "coefficients.sha256"],
-        "effects": ["effects.csv", "effects.sha256"],
-        "metrics": ["metrics.json"],
-        "embeddings": ["embeddings.csv", "embeddings.sha256"],
-        "path": ["design.json", "checkpoint"],
-    }
-    return ["fit.json", *(name for picture in pictures for name in names.get(picture, []))]
-
-
 class Variant(NamedTuple):
     """What a stage does for the models with the same files. `models` is a pattern of their names."""
 

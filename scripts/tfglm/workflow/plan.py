@@ -153,7 +153,7 @@ class Plan:
         self._check_storage(prefix)
         scheme, _, place = prefix.partition("://")
         bucket, _, key = place.partition("/")
-        stored = self.stored(prefix, retrieve=False).flags["storage_object"]
+        stored = self.workflow.storage_registry(prefix, retrieve=False).flags["storage_object"]
         if not hasattr(stored, "s3bucket"):
             raise UserError(f"`{prefix}`: a pattern is only possible in s3://; name each object")
         try:
@@ -164,9 +164,10 @@ class Plan:
             raise UserError(f"`{prefix}`: more than {MOST_LISTED:,} objects begin like this; name their folder")
         return [f"{scheme}://{bucket}/{each}" for each in keys]
 
-    def stored(self, address: str, **options: Any) -> Any:
-        """Return an object of a storage, which Snakemake copies to this machine for a job."""
-        return self.workflow.storage_registry(address, **options)
+    def stored_object(self, wildcards: Wildcards) -> Any:
+        """Return the object of a storage that a job fetches, which Snakemake copies to this machine; none for other files."""
+        source = self.fetched[wildcards.download].source
+        return self.workflow.storage_registry(source) if is_stored(source) else []
 
     def edition_in_package(self, wildcards: Wildcards) -> int:
         """Return the edition of a file inside a Python package, which may have been upgraded."""

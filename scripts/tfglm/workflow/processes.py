@@ -17,7 +17,7 @@ MB_PER_PROCESS_WITH_GPUS = 4000
 """The libraries of GPUs need more. A training in one process asks for as much."""
 
 
-class Roles(NamedTuple):
+class RoleCounts(NamedTuple):
     """How many processes work for the chief of a model."""
 
     ps: int
@@ -47,12 +47,12 @@ class Processes:
         }
         """What a fit writes before it is complete."""
 
-    def roles(self, wildcards: Wildcards) -> Roles:
+    def roles(self, wildcards: Wildcards) -> RoleCounts:
         """Return how many processes work for the chief of a model."""
         if network := self._networks.get(wildcards.model):
-            return Roles(*network.servers, max(0, network.peers - 1))
+            return RoleCounts(*network.servers, max(0, network.peers - 1))
         cluster = self._plan.config.cluster
-        return Roles(*cluster.servers, cluster.peers)
+        return RoleCounts(*cluster.servers, cluster.peers)
 
     def rosters(self, wildcards: Wildcards) -> list[str]:
         """Return the rosters of the processes that work for the chief of a model."""

@@ -12,11 +12,10 @@ from tfglm.workflow.models import (
     AVERAGES,
     KEYS_OF_TABLES,
     OPTIONAL_TABLES,
+    PAGES,
     REFUSABLE_TABLES,
     SEALED_TABLES,
-    files_of_pictures,
     files_of_tables,
-    inputs_of_pictures,
 )
 from tfglm.workflow.plan import Plan
 from tfglm.workflow.sweeps import Sweeps
@@ -48,6 +47,9 @@ OPTIONAL = [
 ]
 """What some configs ask for, beside what each model has."""
 
+TABLES_AS_PICTURES = ("history", "coefficients", "effects", "embeddings")
+"""The pictures of a table with the same name."""
+
 KEYS_OF_METRICS = ("threshold", "unseen", "by")
 KEYS_OF_AVERAGES = ("adjusted_means", "margins_at", "offset_at", "random_effects")
 OPTIONS_OF_EVALUATIONS = {"metrics.json": "metrics", "metrics_by.csv": "groups", "averages.npz": "averages"}
@@ -78,12 +80,19 @@ class Targets:
 
     def pictures(self, pictures: Sequence[str], kinds: Sequence[str]) -> list[Any]:
         """Return the files of some pictures as outputs."""
-        return [self.output(name) for name in files_of_pictures(pictures, kinds)]
+        names = [(picture, kind) for picture in pictures for kind in kinds if kind != ".html" or picture in PAGES]
+        return [self.output(f"{picture}{kind}") for picture, kind in names]
 
     def inputs_of_pictures(self, pictures: Sequence[str]) -> list[Any]:
-        """Return the inputs of some pictures."""
+        """Return what some pictures show."""
+        names = {
+            **{picture: (f"{picture}.csv", f"{picture}.sha256") for picture in TABLES_AS_PICTURES},
+            "metrics": ("metrics.json",),
+            "path": ("design.json", "checkpoint"),
+        }
+        needed = ["fit.json", *(name for picture in pictures for name in names.get(picture, ()))]
         coordinates = [self._plan.coordinate_files] if "coefficients" in pictures else []
-        return [*(f"{self._paths.model}/{name}" for name in inputs_of_pictures(pictures)), *coordinates]
+        return [*(f"{self._paths.model}/{name}" for name in needed), *coordinates]
 
     def inputs_of_tables(self, tables: Collection[str]) -> dict[str, Any]:
         """Return the inputs of some tables, beside the fit."""
