@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
 from tfglm.errors import counted, short
@@ -37,7 +36,8 @@ def confusion_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     )
     beside = picture.panel(margin + side + 0.1, TITLE_HEIGHT, margin + 2.5, height)
     of_classes = beside.add_axes(margin, 0.35, 2.3, side)
-    name_rows(of_classes, names)
+    named = names if len(names) <= MOST_NAMED else []
+    of_classes.set_yticks(range(len(named)), [literal(name) for name in named])
     of_classes.set_ylim(len(names) - 0.5, -0.5)
     for key, marker, colour in (("precision", "o", MAIN), ("recall", "s", OTHERS[0])):
         values = [np.nan if each[key] is None else each[key] for each in classes]
@@ -77,12 +77,6 @@ def draw_counts(panel: Panel, counts: np.ndarray, names: Sequence[str]) -> None:
         axes.set_yticks(places, [literal(name) for name in names])
     axes.tick_params(length=0)
     axes.set(xlabel="predicted", ylabel="true")
-
-
-def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """The names of classes beside their rows, if they can be read."""
-    shown = range(len(names)) if len(names) <= MOST_NAMED else []
-    axes.set_yticks(shown, [literal(names[place]) for place in shown])
 
 
 def percent(share: float | None) -> str:

@@ -11,8 +11,7 @@ from scipy import stats
 from tfglm.errors import counted, short
 from tfglm.report.drawing import GREY, MAIN, Panel, diagonal, grid, literal
 from tfglm.report.embedded import panels
-from tfglm.report.pages import render
-from tfglm.report.words import four_that_count, minus
+from tfglm.report.pages import cell, render
 from tfglm.results.diagnostics import Diagnosed, binned, influential
 
 MOST_NUMBERS, POINTS = 6, 300
@@ -107,7 +106,3 @@ def page(diagnosed: Diagnosed, model: str, rows: int, identity: Sequence[str], p
         picture=panels(picture),
         influential=None if table is None else table.map(cell),
     )
-
-
-def cell(value: object) -> str:
-    return str(minus(four_that_count(value))) if isinstance(value, float) else str(value)

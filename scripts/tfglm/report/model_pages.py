@@ -190,20 +190,17 @@ def in_words(fit: dict, words: Words) -> str:
         likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
     family = family_words(fit, "family")
     parameters = "".join(f", {name} {fit[name]:.4g}" for name in ("theta", "power") if fit.get(name) is not None)
+    collapsed, counts = "", fit.get("collapsed", {})
+    if counts.get("distinct_rows"):
+        collapsed = (
+            f" Its {counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} different rows."
+        )
     of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
     return (
         f"{family[0].upper()}{family[1:]}{parameters}, {counted(fit['rows'], 'row')}{separated}, "
         f"{counted(fit['coefficients'], 'coefficient')}{against}{errors_in_words(fit)}; "
-        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}.{collapsed_in_words(fit)}"
+        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}.{collapsed}"
     )
-
-
-def collapsed_in_words(fit: dict) -> str:
-    """Say how many rows the fit has read, if equal rows were summed."""
-    counts = fit.get("collapsed", {})
-    if not counts.get("distinct_rows"):
-        return ""
-    return f" Its {counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} different rows."
 
 
 def errors_in_words(fit: dict) -> str:

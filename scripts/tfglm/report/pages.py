@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tfglm.report.glossary import explained, linked
-from tfglm.report.words import decimals_of, fixed, minus
+from tfglm.report.words import decimals_of, fixed, four_that_count, minus
 from tfglm.results import csv_files
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -66,6 +66,11 @@ def read_table(path: Path, fit: Path) -> pd.DataFrame:
     if "class" in table:
         table["term"] = table.pop("class") + ": " + table["term"]
     return table
+
+
+def cell(value: Any) -> str:
+    """A value of a row of the data, with four digits that count; empty where there is none."""
+    return "" if pd.isna(value) else four_that_count(value) if isinstance(value, float) else str(value)
 
 
 def four_digits(value: float) -> str:

@@ -44,13 +44,15 @@ def measures(metrics: Mapping, response: str, unit: str | None) -> list[QualityM
     if "rmse" in metrics and metrics.get("r_squared") is not None and metrics["r_squared"] < 1:
         # R squared compares with the mean of these very rows.
         alone = metrics["rmse"] / (1 - metrics["r_squared"]) ** 0.5
+        # The axis is a little longer than the larger one.
+        longest = 1.1 * max(metrics["rmse"], alone) or 1.0
         shown.append(
             QualityMeasure(
                 "root mean square error",
                 f"{four_that_count(metrics['rmse'])}{in_units(unit)}",
                 f"{four_that_count(alone)}{in_units(unit)}",
                 "always the mean of these rows",
-                shares_of(metrics["rmse"], alone),
+                (metrics["rmse"] / longest, alone / longest),
             )
         )
     if metrics.get("d_squared") is not None:
@@ -74,12 +76,6 @@ def ranked(metrics: Mapping) -> str:
 def accuracy(metrics: Mapping, alone: float, always: str) -> QualityMeasure:
     shares = metrics["accuracy"], alone
     return QualityMeasure("accuracy", f"{100 * shares[0]:.1f} %", f"{100 * alone:.1f} %", always, shares)
-
-
-def shares_of(value: float, baseline: float) -> tuple[float, float]:
-    """Two sizes as shares of an axis that is a little longer than the larger one."""
-    longest = 1.1 * max(value, baseline) or 1.0
-    return value / longest, baseline / longest
 
 
 def beside_baseline(metrics: Mapping, each: str) -> str:
@@ -129,8 +125,7 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
         text += "" if slope is None else f"; calibration slope {minus(f'{slope:.3f}')} (1 is ideal)"
     elif "rmse" in metrics:
         off, root, predicted, observed = (
-            f"{minus(four_that_count(value))}{in_units(unit)}"
-            for value in (metrics["mae"], metrics["rmse"], mean, response)
+            f"{four_that_count(value)}{in_units(unit)}" for value in (metrics["mae"], metrics["rmse"], mean, response)
         )
         text += (
             f"its predictions are off by {off} on average (root mean square {root}); the mean prediction is {predicted}, "

@@ -5,13 +5,22 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from tfglm.config import SPLITS
 from tfglm.data.kinds import MEANINGS
-from tfglm.report.accounts import rows_plot
+from tfglm.errors import short
+from tfglm.report.drawing import COLOURS, TITLE_HEIGHT, Picture, literal
 from tfglm.report.embedded import panels
 from tfglm.report.pages import render
+
+HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
+
+LONGEST_NAME, LETTER = 30, 0.068
+"""Letters of the name of a file, and inches per letter."""
+
+WIDTH, LEGEND_COLUMNS = 6.8, 3
 
 MOST_REASONS = 8
 """Further reasons share a column; rows.json has them all."""
@@ -21,8 +30,46 @@ MOST_SHOWN = 5
 
 
 def draw(account: dict, plots: Sequence[Path]) -> None:
-    """Draw what became of the rows of each file, in the formats of these files."""
-    rows_plot(parts(account["files"]), plots)
+    """Draw what became of the rows of each file, a bar for each, in the formats of these files."""
+    outcomes = outcomes_of(account["files"])
+    names = [short(str(name), LONGEST_NAME) for name in outcomes.index]
+    margin = 0.25 + LETTER * max(map(len, names))
+    legend = 0.2 * -(-outcomes.shape[1] // LEGEND_COLUMNS) + 0.1
+    height = 0.3 + 0.28 * len(outcomes)
+    picture = Picture("Where the rows went", WIDTH, TITLE_HEIGHT + legend + height + 0.5)
+    panel = picture.panel(0, TITLE_HEIGHT, WIDTH, legend + height + 0.5)
+    axes = panel.add_axes(margin, legend, WIDTH - margin - 0.3, height)
+    left = np.zeros(len(outcomes))
+    place = np.arange(len(outcomes))
+    for number, name in enumerate(outcomes):
+        width = outcomes[name].to_numpy(float)
+        axes.barh(
+            place,
+            width,
+            left=left,
+            height=0.7,
+            label=literal(name),
+            color=COLOURS[number % len(COLOURS)],
+            hatch=HATCHES[number // len(COLOURS) % len(HATCHES)],
+            edgecolor="white",
+            linewidth=0.5,
+        )
+        left = left + width
+    axes.set_yticks(place, [literal(name) for name in names])
+    axes.set_ylim(len(outcomes) - 0.4, -0.6)
+    axes.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
+    axes.set_xlabel("rows")
+    axes.legend(
+        loc="upper left",
+        bbox_to_anchor=(0.1 / WIDTH, 1 - TITLE_HEIGHT / picture.figure.get_figheight()),
+        bbox_transform=picture.figure.transFigure,
+        ncols=LEGEND_COLUMNS,
+        borderaxespad=0,
+    )
+    for row, (name, counts) in enumerate(outcomes.iterrows()):
+        told = "; ".join(f"{what}: {rows:,.0f}" for what, rows in counts.items() if rows)
+        panel.tip(axes, (0, axes.get_xlim()[1]), (row - 0.5, row + 0.5), f"{name}: {told}")
+    picture.write(plots)
 
 
 def page(account: dict, picture: Path) -> str:
@@ -51,7 +98,7 @@ def table(accounts: dict[str, dict]) -> pd.DataFrame:
     return written
 
 
-def parts(accounts: dict[str, dict]) -> pd.DataFrame:
+def outcomes_of(accounts: dict[str, dict]) -> pd.DataFrame:
     """What became of the rows of each file, [files, uses and reasons], the rarer reasons together."""
     used, dropped = used_and_dropped(accounts)
     dropped = dropped[dropped.sum().sort_values(ascending=False, kind="stable").index].rename(

@@ -11,9 +11,9 @@ from markupsafe import Markup
 from pyarrow import parquet
 
 from tfglm.errors import counted
-from tfglm.report.pages import render
-from tfglm.report.table_one import digits, histogram
-from tfglm.report.words import minus
+from tfglm.report.pages import cell, render
+from tfglm.report.table_one import histogram
+from tfglm.report.words import four_that_count
 
 FIRST = 8
 """Rows that the page shows; the file has all."""
@@ -63,9 +63,9 @@ def described(path: Path, folder: Path) -> ScoredFile:
         values = values[np.isfinite(values)]
         if len(values):
             ends = np.quantile(values, [0.1, 0.5, 0.9])
-            tenth, median, most = map(digits, ends.tolist())
+            tenth, median, most = map(four_that_count, ends.tolist())
             what = known.replace("_", " ")
-            summary += f", {len(values):,} with a {what}: on average {digits(float(values.mean()))}, "
+            summary += f", {len(values):,} with a {what}: on average {four_that_count(float(values.mean()))}, "
             summary += f"median {median}; 80 % of them from {tenth} to {most}"
             picture, low, high = histogram(values, None)
     elif "predicted" in names:
@@ -77,9 +77,3 @@ def described(path: Path, folder: Path) -> ScoredFile:
     address = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
     model, file = path.parts[-3], path.stem
     return ScoredFile(model, file, address, rows, without, summary, picture, low, high, first)
-
-
-def cell(value: object) -> str:
-    if value is None or value != value:
-        return ""
-    return str(minus(f"{value:.4g}")) if isinstance(value, float) else str(value)

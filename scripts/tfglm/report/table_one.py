@@ -17,7 +17,7 @@ from tfglm.errors import counted
 from tfglm.report.inline import bars, part_of
 from tfglm.report.pages import render
 from tfglm.report.ratios import round_values
-from tfglm.report.words import Words, four_that_count, minus
+from tfglm.report.words import Words, four_that_count
 
 MOST_COLUMNS, MOST_LEVELS, MOST_FREQUENT, MOST_BINS = 100, 12, 6, 24
 """Columns on the page, levels of a factor that are all shown, those of a larger factor, and bars of a number."""
@@ -141,8 +141,8 @@ def describe(
         return DescribedColumn(*known, "no numbers")
     mean, variance = column.moments
     median = float(np.median(numbers))
-    spread = digits(math.sqrt(variance))
-    summary = f"mean {digits(mean)}, standard deviation {spread}, median {digits(median)}"
+    spread = four_that_count(math.sqrt(variance))
+    summary = f"mean {four_that_count(mean)}, standard deviation {spread}, median {four_that_count(median)}"
     picture, low, high = histogram(numbers, of_event)
     return DescribedColumn(*known, summary, picture=picture, low=low, high=high)
 
@@ -179,10 +179,6 @@ def most_frequent(counts: np.ndarray) -> list[int]:
     if len(counts) <= MOST_LEVELS:
         return list(range(len(counts)))
     return [int(number) for number in np.argsort(-counts, kind="stable")[:MOST_FREQUENT]]
-
-
-def digits(value: float) -> str:
-    return str(minus(four_that_count(value)))
 
 
 def in_percent(share: float) -> str:
@@ -226,7 +222,7 @@ def histogram(values: np.ndarray, events: np.ndarray | None) -> tuple[Markup, st
     picture = bars(counts.tolist(), tips, of_event.tolist())
     first = "≤ " if values.min() < edges[0] else ""
     last = "≥ " if values.max() > edges[-1] else ""
-    return picture, f"{first}{digits(float(edges[0]))}", f"{last}{digits(float(edges[-1]))}"
+    return picture, f"{first}{four_that_count(float(edges[0]))}", f"{last}{four_that_count(float(edges[-1]))}"
 
 
 def groups_of(events: np.ndarray | None, outcome: str | None) -> list[str]:
@@ -263,4 +259,4 @@ def cell_of_numbers(numbers: np.ndarray, is_share: bool) -> str:
     if not len(numbers):
         return ""
     mean = float(numbers.mean())
-    return in_percent(mean) if is_share else f"{digits(mean)} ({digits(float(numbers.std()))})"
+    return in_percent(mean) if is_share else f"{four_that_count(mean)} ({four_that_count(float(numbers.std()))})"

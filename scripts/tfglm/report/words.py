@@ -173,4 +173,4 @@ def two_digits(value: float) -> str:
 
 def four_that_count(value: float) -> str:
     """Four digits that count, and all those before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"))
