@@ -386,9 +386,10 @@ def test_effective_clusters_by_the_design_are_those_of_the_rows(is_exact, tmp_pa
     for design, fitted in (plain, other, frequency, again):
         estimates = estimates_of(design, fitted)
         rows = estimates.transform[estimates.kept]
-        found.append(
-            [*fitted.covariance.effective_by_design(rows), fitted.covariance.joint_effective_by_design(rows[4:7])]
-        )
+        clustered = fitted.covariance
+        args = clustered.columns, clustered.lags, clustered.penalty
+        degrees = clustered.by_design.degrees_of_freedom(rows, *args)
+        found.append([*degrees, clustered.by_design.joint_degrees(rows[4:7], *args)])
     # Neither the response nor the family has a part in them, and a row of frequency f is f rows.
     assert found[1] == pytest.approx(found[0], rel=1e-8) and found[3] == pytest.approx(found[2], rel=1e-8)
     matrix = model_matrix(frame, f"y ~ {formula}").to_numpy()

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from tfglm.inference import effective, serial
-from tfglm.inference.bread import Bread, BreadRows, ByCluster, Prior, chunks, square
+from tfglm.inference import serial
+from tfglm.inference.bread import BreadRows, ByCluster, chunks
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.effective import ByDesign
 from tfglm.inference.reference import (
@@ -87,6 +87,11 @@ class Clustered(Covariance):
     def _penalties(self) -> list[np.ndarray]:
         return super()._penalties + ([] if self.cluster_penalty is None else [self.cluster_penalty])
 
+    @property
+    def _by_design(self) -> ByDesign:
+        assert self.by_design, "CR2 has degrees of freedom of its own"
+        return self.by_design
+
     def reference(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST, exactly: bool = True) -> Reference:
         return Reference(
             self.effective_clusters(transform),
@@ -94,7 +99,7 @@ class Clustered(Covariance):
             self.unseen(transform),
             self._needed(fewest),
             of=self.carriers,
-            df_by_design=self.effective_by_design(transform),
+            df_by_design=self._by_design.degrees_of_freedom(transform, self.columns, self.lags, self.penalty),
         )
 
     def joint(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:
@@ -127,7 +132,7 @@ class Clustered(Covariance):
         scores = np.hstack(self.bread.times(transform)) @ self.scores.T
         normalised = [np.linalg.svd(scores[:, each], full_matrices=False)[2] for each in self.columns]
         eta = min(serial.wishart_degrees(of_column, self.lags) for of_column in normalised)
-        return eta, self.joint_effective_by_design(transform)
+        return eta, self._by_design.joint_degrees(transform, self.columns, self.lags, self.penalty)
 
     def effective_clusters(self, transform: scipy.sparse.csr_array) -> np.ndarray:
         """The effective number of clusters for each row of a transformation, [rows].
@@ -142,77 +147,6 @@ class Clustered(Covariance):
             of_columns = [serial.degrees_of_freedom(squares[:, column], self.lags) for column in self.columns]
             parts.append(np.min(of_columns, axis=0))
         return np.concatenate(parts)
-
-    def effective_by_design(self, transform: scipy.sparse.csr_array) -> np.ndarray:
-        """The effective number of clusters by the design (inference.effective) for each row of a transformation, [rows]."""
-        parts = []
-        for some in chunks(transform.shape[0]):
-            rows = self._null.rows(transform[some])
-            between = self._sums.along(rows)
-            of_columns = [
-                effective.degrees_of_freedom(
-                    self._inside(rows, between[:, column], column), between[:, column], self.lags
-                )
-                for column in self.columns
-            ]
-            parts.append(np.min(of_columns, axis=0))
-        return np.concatenate(parts)
-
-    def joint_effective_by_design(self, transform: scipy.sparse.csr_array) -> float:
-        """The same for a joint test of the rows of a transformation."""
-        rows = self._null.rows(transform)
-        between = self._sums.along(rows)
-        return min(
-            effective.wishart_degrees(
-                self._inside(rows, between[:, column], column, jointly=True), between[:, column], self.lags
-            )
-            for column in self.columns
-        )
-
-    def _inside(self, rows: BreadRows, sums: np.ndarray, column: np.ndarray, jointly: bool = False) -> np.ndarray:
-        """The diagonals of T M K_g M T' for the clusters of a column with T M h_g = `sums`, [rows, clusters]; `jointly` the
-        matrices, [clusters, rows, rows]."""
-        null, by_design = self._null, self._columns
-        moved = null.solved(rows.dense, rows.sparse.toarray()) if jointly or by_design.matrices is not None else ()
-        if by_design.matrices is not None:
-            whole = np.hstack(moved)
-            products = (whole @ square(each[None])[0] for each in by_design.matrices[column])
-            if jointly:
-                return np.array([each @ whole.T for each in products])
-            return np.stack([np.sum(each * whole, axis=1) for each in products], axis=1)
-        q, within, sizes = len(null.dense), by_design.within, by_design.sizes[column]
-        shares = rows.plus_eliminated(rows.on_dense**2 @ within[:, :q].T, rows.alone.power(2), within)[:, column]
-        total = rows.squares()
-        if prior := self._null_prior:
-            total = total - prior.squares(rows)
-        share, left = effective.approximated(sums, shares, total, sizes)
-        if not jointly:
-            return share * left[:, None] + sums**2 / sizes
-        whole = rows.reduced @ rows.on_dense.T
-        if len(null.diagonal):
-            whole = whole + (rows.alone @ rows.sparse.T).toarray()
-        if prior:
-            whole = whole - prior.of(*moved)
-        of_clusters = np.einsum("ig,jg->gij", sums, sums / sizes)
-        return of_clusters + share.mean(axis=0)[:, None, None] * (whole - of_clusters.sum(axis=0))
-
-    @property
-    def _columns(self) -> ByDesign:
-        assert self.by_design, "CR2 has degrees of freedom of its own"
-        return self.by_design
-
-    @cached_property
-    def _null(self) -> Bread:
-        """The inverse information matrix of the null model."""
-        return self._columns.null or self.bread
-
-    @cached_property
-    def _sums(self) -> ByCluster:
-        return ByCluster(self._null, self._columns.sums)
-
-    @cached_property
-    def _null_prior(self) -> Prior | None:
-        return None if self.penalty is None else Prior(self._null, self.penalty)
 
     def unseen(self, transform: scipy.sparse.csr_array) -> np.ndarray:
         """Which rows of a transformation single clusters determine, [rows], so that their variance cannot be estimated."""

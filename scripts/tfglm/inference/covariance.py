@@ -11,11 +11,26 @@ import numpy as np
 import scipy.sparse
 
 from tfglm.inference.bread import Bread, BreadRows, Prior, chunks
-from tfglm.inference.random_effects import RandomEffects
 from tfglm.inference.reference import DETERMINED_ALONE, FEWEST, Fewest, JointReference, Reference
 
 THREADS = 2
 """Threads that compute the variances of many rows. The results are the same bit for bit for any number."""
+
+
+MOST_ROWS = 4_000
+"""Rows of a joint test with degrees of freedom of its own beside random effects."""
+
+
+@dataclass(frozen=True, eq=False)
+class RandomEffects:
+    """The random effects of a fit with q + m free coefficients.
+
+    `penalties` [random terms, q + m] are the penalties of the effects of each term, 0 elsewhere. With R = `variance_root`
+    [lambdas + 1, random terms + 1], R'R is the covariance of their log lambda and of log dispersion.
+    """
+
+    penalties: np.ndarray
+    variance_root: np.ndarray
 
 
 class Variances(NamedTuple):
@@ -102,15 +117,11 @@ class Covariance(ABC):
             With clusters: whether to use Satterthwaite's degrees of freedom of CR2. Otherwise, for many rows, the effective
             number of clusters is used.
         """
-        if not self.random:
-            return Reference(np.full(transform.shape[0], self.df_residual), varies=False)
-        return Reference(self.random.degrees_of_freedom(self.bread, transform, self.df_residual))
+        return Reference(self._degrees_of_freedom(transform), varies=self.random is not None)
 
     def joint(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:
         """The reference distribution of the Wald statistic of the rows of a transformation, which are independent."""
-        if not self.random or not self.is_known:
-            return JointReference(1.0, self.df_residual)
-        return JointReference(1.0, self.random.joint_degrees(self.bread, self.of, transform, self.df_residual))
+        return JointReference(1.0, self._joint_degrees_of_freedom(transform))
 
     def unseen(self, transform: scipy.sparse.csr_array) -> np.ndarray:
         """Which rows of a transformation have no variance that can be seen, [rows]."""
@@ -126,6 +137,41 @@ class Covariance(ABC):
         for penalty in self._penalties:
             result = result - np.diag(penalty[order])
         return result
+
+    def _degrees_of_freedom(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        """Those of t for the rows of a transformation, [rows]: beside random effects 2 v^2 / (g' C g).
+
+        v is the classical variance, g its derivative by log lambda of the random effects and log dispersion, and C the covariance
+        of these (Satterthwaite 1946; as in lmerTest). Rows that have random effects themselves have `df_residual`.
+        """
+        df = np.full(transform.shape[0], self.df_residual)
+        if not self.random or not len(self.random.penalties):
+            return df
+        effects = self.bread.free[self.random.penalties.any(axis=0)]
+        fixed = np.flatnonzero(np.diff(transform[:, effects].indptr) == 0)
+        priors = [Prior(self.bread, penalty) for penalty in self.random.penalties]
+        for some in chunks(len(fixed)):
+            rows = self.bread.rows(transform[fixed[some]])
+            variance = rows.squares()
+            slopes = np.stack([*(-prior.squares(rows) for prior in priors), variance])
+            uncertainty = np.sum((self.random.variance_root @ slopes) ** 2, axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                df[fixed[some]] = np.where(variance > 0, 2 * variance**2 / uncertainty, self.df_residual)
+        return df
+
+    def _joint_degrees_of_freedom(self, transform: scipy.sparse.csr_array) -> float:
+        """Those of the denominator of F: beside random effects those of the principal components of the rows together (Fai and
+        Cornelius 1996; as in lmerTest). Rows are made orthonormal first, so reference levels do not matter."""
+        size, has_effects = transform.shape[0], self.random is not None and len(self.random.penalties) > 0
+        if not has_effects or not self.is_known or not 0 < size <= MOST_ROWS:
+            return self.df_residual
+        basis = np.linalg.qr(transform.toarray().T)[0].T
+        vectors = np.linalg.eigh(self.of(scipy.sparse.csr_array(basis)))[1]
+        df = self._degrees_of_freedom(scipy.sparse.csr_array(vectors.T @ basis))
+        if df.min() <= 2:
+            return float(min(df.max(), 2.0))
+        excess = float(np.sum(2 / (df - 2)))
+        return 2 + 2 * size / excess if excess > 0 else np.inf
 
     @property
     def _penalties(self) -> list[np.ndarray]:

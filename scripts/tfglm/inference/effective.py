@@ -21,12 +21,13 @@ approximates the sum of independent Wishart matrices with these covariances, and
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import cached_property
 
 import numpy as np
+import scipy.sparse
 
 from tfglm.inference import serial
-from tfglm.inference.bread import Bread
+from tfglm.inference.bread import Bread, BreadRows, ByCluster, Prior, chunks, square
 
 RHO = 1 / 9
 """The variance that the rows of a cluster share, over what they do not share. With 1, as in CR2's rule, a number that varies
@@ -41,30 +42,94 @@ class ByDesign:
     """The columns of the design matrix, summed by cluster of a column of clusters or of several, or by date.
 
     `sums` [clusters, n] are the h_g and `sizes` [clusters] the n_g, both for weights of mean 1 and in units in which M belongs
-    to the null model. `within` [clusters, n] are the k_gj, in any unit. `matrices` [clusters, n (n + 1) / 2] are the lower
-    triangles of the K_g; None if these are too large. `null` is M; None if the fit has the same.
+    to the null model. `within` [clusters, n] are the k_gj, in any unit. `null` is M. `matrices` [clusters, n (n + 1) / 2] are the
+    lower triangles of the K_g; None if these are too large.
     """
 
     sums: np.ndarray
     within: np.ndarray
     sizes: np.ndarray
+    null: Bread
     matrices: np.ndarray | None = None
-    null: Bread | None = None
 
-    @classmethod
-    def of_column(cls, sums: np.ndarray, within: np.ndarray, sizes: np.ndarray, rows: float) -> Self:
-        """Those of the clusters of a column, from their weighted sums and the k_gj [clusters, n], and the sums of the weights,
-        `sizes` [clusters]. There are so many `rows` in all."""
-        mean = float(sizes.sum()) / rows
-        return cls(sums / np.sqrt(mean), within, sizes / mean)
+    @cached_property
+    def _sums(self) -> ByCluster:
+        return ByCluster(self.null, self.sums)
 
-    @classmethod
-    def joined(cls, columns: Sequence[Self], matrices: np.ndarray | None, null: Bread | None) -> Self:
-        """Those of the clusters of several columns, which follow each other."""
-        sums, within, sizes = (
-            np.concatenate([getattr(each, name) for each in columns]) for name in ("sums", "within", "sizes")
+    def degrees_of_freedom(
+        self, transform: scipy.sparse.csr_array, columns: Sequence[np.ndarray], lags: int, penalty: np.ndarray | None
+    ) -> np.ndarray:
+        """The effective number of clusters for each row of a transformation, [rows].
+
+        Parameters
+        ----------
+        transform
+            The combinations c, [rows, p].
+        columns
+            The positions of the clusters of each column. The column with the smallest result counts.
+        lags
+            Of the dates; 0 for clusters.
+        penalty
+            The penalty that the fit has in M, [n].
+        """
+        parts = []
+        for some in chunks(transform.shape[0]):
+            rows = self.null.rows(transform[some])
+            between, of_columns = self._sums.along(rows), []
+            for column in columns:
+                sums = between[:, column]
+                variances = self._inside(rows, sums, column, penalty) + RHO * sums**2
+                of_columns.append(serial.degrees_of_freedom(variances, lags, kurtosis=1.0))
+            parts.append(np.min(of_columns, axis=0))
+        return np.concatenate(parts)
+
+    def joint_degrees(
+        self, transform: scipy.sparse.csr_array, columns: Sequence[np.ndarray], lags: int, penalty: np.ndarray | None
+    ) -> float:
+        """The same for a joint test of the rows of a transformation."""
+        rows = self.null.rows(transform)
+        between = self._sums.along(rows)
+        return min(
+            wishart_degrees(
+                self._inside(rows, between[:, column], column, penalty, jointly=True), between[:, column], lags
+            )
+            for column in columns
         )
-        return cls(sums, within, sizes, matrices, null)
+
+    def _inside(
+        self,
+        rows: BreadRows,
+        sums: np.ndarray,
+        column: np.ndarray,
+        penalty: np.ndarray | None,
+        jointly: bool = False,
+    ) -> np.ndarray:
+        """The c'M K_g M c of the clusters of a column with c'M h_g = `sums`, [rows, clusters]; `jointly` the matrices,
+        [clusters, rows, rows]."""
+        null, prior = self.null, None if penalty is None else Prior(self.null, penalty)
+        if self.matrices is not None:
+            moved = np.hstack(null.solved(rows.dense, rows.sparse.toarray()))
+            products = (moved @ square(each[None])[0] for each in self.matrices[column])
+            if jointly:
+                return np.array([each @ moved.T for each in products])
+            return np.stack([np.sum(each * moved, axis=1) for each in products], axis=1)
+        within, sizes = self.within, self.sizes[column]
+        share = rows.plus_eliminated(rows.on_dense**2 @ within[:, : len(null.dense)].T, rows.alone.power(2), within)
+        share = share[:, column]
+        whole = share.sum(axis=1, keepdims=True)
+        share = np.divide(share, whole, out=np.zeros_like(share), where=whole > 0)
+        if not jointly:
+            total = rows.squares()
+            total = total - prior.squares(rows) if prior else total
+            left = np.maximum(total - np.sum(sums**2 / sizes, axis=1), 0.0)
+            return share * left[:, None] + sums**2 / sizes
+        total = rows.reduced @ rows.on_dense.T
+        if len(null.diagonal):
+            total = total + (rows.alone @ rows.sparse.T).toarray()
+        if prior:
+            total = total - prior.of(*null.solved(rows.dense, rows.sparse.toarray()))
+        of_clusters = np.einsum("ig,jg->gij", sums, sums / sizes)
+        return of_clusters + share.mean(axis=0)[:, None, None] * (total - of_clusters.sum(axis=0))
 
 
 def within(sums: np.ndarray, squares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -79,31 +144,8 @@ def within(sums: np.ndarray, squares: np.ndarray, sizes: np.ndarray) -> np.ndarr
     return np.where(left > CONSTANT * squares, left, 0.0)
 
 
-def degrees_of_freedom(inside: np.ndarray, between: np.ndarray, lags: int) -> np.ndarray:
-    """The degrees of freedom of some combinations c, [combinations].
-
-    Parameters
-    ----------
-    inside
-        The first sum of v_g, [combinations, clusters].
-    between
-        c'M h_g, [combinations, clusters].
-    lags
-        Of the dates; 0 for clusters.
-
-    Examples
-    --------
-    Of ten clusters of four rows, a constant is known from all, and a column that is 1 in two of them from two:
-
-    >>> between = np.array([[0.1] * 10, [0.5, 0.5] + [0.0] * 8])
-    >>> degrees_of_freedom(between**2 / 4, between, lags=0).round(6).tolist()
-    [9.0, 2.0]
-    """
-    return serial.degrees_of_freedom(inside + RHO * between**2, lags, kurtosis=1.0)
-
-
 def wishart_degrees(inside: np.ndarray, between: np.ndarray, lags: int) -> float:
-    """The same for a joint test of q combinations C: `inside` are the matrices C M K_g M C' [clusters, q, q].
+    """The degrees of freedom of a joint test of q combinations C, from C M K_g M C' [clusters, q, q] and C M h_g [q, clusters].
 
     >>> between = np.vstack([[0.5, 0.5] + [0.0] * 8, [0.0] * 8 + [0.5, 0.5]])
     >>> inside = np.einsum("ig,jg->gij", between, between) / 4
@@ -120,24 +162,3 @@ def wishart_degrees(inside: np.ndarray, between: np.ndarray, lags: int) -> float
         first, second = slice(apart, None), slice(None, dates - apart)
         variance += 2 * weight**2 * float(traces[first] @ traces[second] + np.vdot(flat[first], flat[second]))
     return min(q * (q + 1) / variance, (dates - 1) / serial.dates_alike(lags))
-
-
-def approximated(
-    between: np.ndarray, within: np.ndarray, total: np.ndarray, sizes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The shares of clusters in the part within clusters [combinations, clusters], and this part [combinations].
-
-    Parameters
-    ----------
-    between
-        c'M h_g, [combinations, clusters].
-    within
-        The shares in any unit, [combinations, clusters].
-    total
-        c'M c, [combinations].
-    sizes
-        n_g, [clusters].
-    """
-    sums = within.sum(axis=1, keepdims=True)
-    share = np.divide(within, sums, out=np.zeros_like(within), where=sums > 0)
-    return share, np.maximum(total - np.sum(between**2 / sizes, axis=1), 0.0)

@@ -102,21 +102,8 @@ def signs_of(clusters: int) -> np.ndarray:
 def wild_bootstrap(
     bread: Bread, information: np.ndarray, scores: np.ndarray, contrasts: np.ndarray, places: np.ndarray
 ) -> dict[int, WildBootstrap]:
-    """Return the draws for the contrasts at some places, by their place.
-
-    Parameters
-    ----------
-    bread
-        M.
-    information
-        The K_g, [clusters, free, free].
-    scores
-        The sums of the derivatives of the loss by cluster, which are the scores with the opposite sign, [clusters, free].
-    contrasts
-        [contrasts, free].
-    places
-        Those of the contrasts with draws.
-    """
+    """Return the draws for the contrasts [contrasts, free] at some places, by their place, from M, the K_g [clusters, free, free]
+    and the sums of the derivatives of the loss by cluster [clusters, free], which are the scores with the opposite sign."""
     if not len(places):
         return {}
     scores = -scores

@@ -364,31 +364,26 @@ class AbsorbedObjective(Objective):
 
     def meat(self, bread: Bread, solution: Solution) -> Blocks:
         free = len(bread.dense)
-        sums = self._left(solution.information, solution.point.coefficients, "left")
+        sums = self._left(solution, "left")
         lower = np.tril(sums.reshape(free, free))
         return Blocks(bread.dense, bread.eliminated, lower + np.tril(lower, -1).T, np.zeros((free, 0)), np.zeros(0))
 
     def scores(self, bread: Bread, solution: Solution) -> list[Scores]:
         scores = []
         for number, count in enumerate(self.design.inference.cluster_counts):
-            answer = self._left(solution.information, solution.point.coefficients, "left", number)
+            answer = self._left(solution, "left", number)
             of_cluster, sums = np.split(answer, [count])
             present = np.flatnonzero(of_cluster > 0)
             scores.append(Scores(present, sums.reshape(count, -1)[present]))
         return scores
 
     def columns_by_cluster(
-        self,
-        bread: Bread,
-        factored: Factored,
-        coefficients: np.ndarray,
-        clusters: Sequence[np.ndarray],
-        with_matrices: bool,
+        self, bread: Bread, null: Solution, clusters: Sequence[np.ndarray], with_matrices: bool
     ) -> list[Columns]:
         free, found = len(bread.dense), []
         for number, present in enumerate(clusters):
             count = self.design.inference.clusters[number].count
-            answer = self._left(factored, coefficients, "products" if with_matrices else "columns", number)
+            answer = self._left(null, "products" if with_matrices else "columns", number)
             sizes, columns, products = np.split(answer, [count, count * (1 + free)])
             sums, products = columns.reshape(count, free)[present], products.reshape(count, free, -1)[present]
             squares = np.einsum("gii->gi", products) if with_matrices else products[:, :, 0]
@@ -400,14 +395,15 @@ class AbsorbedObjective(Objective):
         reported = int(np.count_nonzero(self.free[: self.design.reported_size]))
         return float(self.counts["rows"]) - reported - self.identified_by_clusters
 
-    def _left(self, factored: Factored, coefficients: np.ndarray, what: str, clustering: int = 0) -> np.ndarray:
-        """The sums of the task `left` or `columns` (engine.cells) at some coefficients [p] with their information matrix, by
-        column `clustering` of `Design.cluster_counts`."""
+    def _left(self, solution: Solution, what: str, clustering: int = 0) -> np.ndarray:
+        """The sums of the task `left`, `columns` or `products` (engine.cells) at a solution, by column `clustering` of
+        `Design.cluster_counts`."""
+        factored = solution.information
         assert isinstance(factored, SparseFactored)
         design, workload, dense = self.design, self.workload, factored.blocks.dense
         columns = np.full(design.reported_size, -1.0)
         columns[dense] = np.arange(len(dense))
-        state = workload.state(coefficients) | {"loadings": factored.projection, "columns": columns}
+        state = workload.state(solution.point.coefficients) | {"loadings": factored.projection, "columns": columns}
         state |= {"clustering": np.array([float(clustering)])}
         of_signatures = [
             self.executor.sum(workload.passes(signature).named(what).task, calls, state)

@@ -22,7 +22,6 @@ from tfglm.inference.fitted import Fitted, FittedPath, SeparatedRows
 from tfglm.inference.reference import has_dispersion
 from tfglm.inference.sandwich import Sandwich
 from tfglm.solvers.cluster_sums import Priors, Scores, matrices_of
-from tfglm.solvers.information import Factored
 from tfglm.solvers.objective import Solution
 from tfglm.solvers.prepare import by_coefficient, constant_direction
 
@@ -190,12 +189,12 @@ def cr2(solution: Solution, common: dict[str, Any], scores: Scores, priors: Prio
 def by_design(solution: Solution, bread: Bread, scores: Sequence[Scores], priors: Sequence[Priors]) -> ByDesign:
     """What the clusters of each column have of the design matrix at the null model. `priors` are those of random effects."""
     objective, limits = solution.objective, solution.objective.run.limits
-    null, coefficients = at_null_model(solution)
+    null = at_null_model(solution)
     present = [each.clusters for each in scores]
     wide = len(bread.free) if objective.design.absorbed else objective.design.size
     clusters = sum(map(len, present))
     is_small = clusters * wide**2 <= limits.largest_products and clusters * wide**3 <= limits.longest_cr2
-    columns = objective.columns_by_cluster(bread, null, coefficients, present, is_small)
+    columns = objective.columns_by_cluster(bread, null, present, is_small)
     if priors:
         columns = [
             each._replace(
@@ -204,11 +203,13 @@ def by_design(solution: Solution, bread: Bread, scores: Sequence[Scores], priors
             )
             for each, prior in zip(columns, priors, strict=True)
         ]
-    rows = float(objective.counts["rows"])
-    return ByDesign.joined(
-        [ByDesign.of_column(each.sums, each.within, each.sizes, rows) for each in columns],
-        triangles(np.concatenate([each.matrices for each in columns])) if is_small else None,
-        None if null is solution.information else objective.reported(null).bread(),
+    means = [float(each.sizes.sum()) / float(objective.counts["rows"]) for each in columns]
+    return ByDesign(
+        sums=np.concatenate([each.sums / np.sqrt(mean) for each, mean in zip(columns, means, strict=True)]),
+        within=np.concatenate([each.within for each in columns]),
+        sizes=np.concatenate([each.sizes / mean for each, mean in zip(columns, means, strict=True)]),
+        null=bread if null is solution else objective.reported(null.information).bread(),
+        matrices=triangles(np.concatenate([each.matrices for each in columns])) if is_small else None,
     )
 
 
@@ -216,15 +217,16 @@ WIDEST_NULL = 8_000
 """Columns of the dense part, at most, of an information matrix that is stored a second time, for the null model."""
 
 
-def at_null_model(solution: Solution) -> tuple[Factored, np.ndarray]:
-    """The factored information matrix of the null model, and its coefficients [p].
+def at_null_model(solution: Solution) -> Solution:
+    """The point and the factored information matrix of the null model.
 
-    Its weights are equal but for prior weights and the offset. If the fit has the same weights, its own matrix is returned. It is
+    Its weights are equal but for prior weights and the offset. If the fit has the same weights, it is returned itself. It is
     for a model wider than WIDEST_NULL, too, because a second matrix would not fit into memory.
     """
     objective, family = solution.objective, solution.objective.family
     is_alike = family.quadratic or family.constant_information
     if is_alike or len(solution.information.blocks.dense) > WIDEST_NULL:
-        return solution.information, solution.point.coefficients
-    information = objective.at(objective.null_coefficients).information.penalised(objective.ridge)
-    return objective.factored(information, solution.information), objective.null_coefficients
+        return solution
+    point = objective.at(objective.null_coefficients)
+    factored = objective.factored(point.information.penalised(objective.ridge), solution.information)
+    return replace(solution, point=point, information=factored)

@@ -23,8 +23,8 @@ from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.families import Family, LikelihoodSums
 from tfglm.inference.bread import Bread
+from tfglm.inference.covariance import RandomEffects
 from tfglm.inference.fitted import ALIASED, FREE, Fitted
-from tfglm.inference.random_effects import RandomEffects
 from tfglm.solvers.cluster_sums import Columns, Scores
 from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, factor, gradient, inverse_state
 from tfglm.solvers.run import Run
@@ -182,15 +182,10 @@ class Objective(ABC):
 
     @abstractmethod
     def columns_by_cluster(
-        self,
-        bread: Bread,
-        factored: Factored,
-        coefficients: np.ndarray,
-        clusters: Sequence[np.ndarray],
-        with_matrices: bool,
+        self, bread: Bread, null: "Solution", clusters: Sequence[np.ndarray], with_matrices: bool
     ) -> list[Columns]:
-        """The columns of the design matrix by cluster, for each column of clusters, with weights at some coefficients [p] with
-        their `factored` information matrix. `clusters` are the numbers of the clusters with rows."""
+        """The columns of the design matrix by cluster, for each column of clusters, with the weights at the `null` model.
+        `clusters` are the numbers of the clusters with rows."""
 
     def df_residual_by_cluster(self, solution: "Solution") -> float:
         """The residual degrees of freedom for the factor of CR1."""

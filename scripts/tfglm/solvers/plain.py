@@ -21,7 +21,7 @@ from tfglm.inference.bread import Bread
 from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED
 from tfglm.solvers import rectifier
 from tfglm.solvers.cluster_sums import Columns, Scores, matrices_of
-from tfglm.solvers.information import Blocks, Factored, assemble, inverse_state, null_vectors
+from tfglm.solvers.information import Blocks, assemble, inverse_state, null_vectors
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Counted, Objective, Point, Separation, Solution
 from tfglm.solvers.prepare import by_coefficient, check_means, initial_status, null_model, valid_start
@@ -316,14 +316,9 @@ class PlainObjective(Objective):
         return scores
 
     def columns_by_cluster(
-        self,
-        bread: Bread,
-        factored: Factored,
-        coefficients: np.ndarray,
-        clusters: Sequence[np.ndarray],
-        with_matrices: bool,
+        self, bread: Bread, null: Solution, clusters: Sequence[np.ndarray], with_matrices: bool
     ) -> list[Columns]:
-        design, state = self.design, self.design.by_term(coefficients)
+        design, state = self.design, self.design.by_term(null.point.coefficients)
         sums = self.workload.sum(self.executor, "cluster_columns", state)
         products = self.workload.sum(self.executor, "cluster_information", state) if with_matrices else None
         found, is_free = [], np.isin(np.arange(design.size), bread.free)

@@ -26,8 +26,8 @@ from tfglm.design.terms import Smoothing
 from tfglm.engine.evaluated import SHAPE
 from tfglm.errors import UserError
 from tfglm.inference.bread import Bread
+from tfglm.inference.covariance import RandomEffects
 from tfglm.inference.fitted import EMPTY
-from tfglm.inference.random_effects import RandomEffects
 from tfglm.solvers import newton
 from tfglm.solvers.descent import Descent, is_no_higher
 from tfglm.solvers.information import Blocks, Factored, assemble, factor, gradient, inverse_state
