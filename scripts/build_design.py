@@ -1,7 +1,6 @@
 """Combine a model's formula with the dictionary; refuse here, before any training, what cannot be fitted."""
 
 import argparse
-from pathlib import Path
 
 from tfglm import command
 from tfglm.config import DesignConfig, ResultsConfig, add_settings

@@ -22,6 +22,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.roles import curves
 from tfglm.solvers import online
+from tfglm.solvers.fit import objective_of
 from tfglm.solvers.run import Run
 
 FRAME = flights(5_000, seed=5)
@@ -97,11 +98,8 @@ def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remem
     """Train without what comes before and after. Returns what a journal would have, and the summary."""
     design = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
     executor, workload = executor or Remembering(), Workload(design, [file], "train")
-    weight = TRAIN["weight"].sum() if design.roles.weights else len(TRAIN)
-    objective = online.MeanLoss(workload, {"weight_sum": weight}, design.penalty.l1, design.penalty.l2, 1.0)
-    begin = np.r_[start, np.zeros(design.size - 1)]
     run = Run(executor, SolverConfig(solver=[solver], online=settings))
-    _, summary = online.train(objective, None, run, begin)
+    _, summary = online.Training(objective_of(workload, run), None, 1.0).learn(np.r_[start, np.zeros(design.size - 1)])
     return executor.remembered, summary
 
 

@@ -29,7 +29,7 @@ from tfglm.solvers import quadratic
 from tfglm.solvers.descent import Age, Descent, search_line
 from tfglm.solvers.information import NO_BLOCKS, Blocks, factor, null_vectors
 from tfglm.solvers.objective import CONVERGED_BELOW, Objective, PathPoint, Point, Solution
-from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate
+from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting
 
 FAR = 0.005
 """How far the linear predictors may move, in quadratic mean, before a new information matrix is summed. A step with an older
@@ -70,7 +70,7 @@ def check_drift(objective: Objective, point: Point) -> None:
     """
     moving = objective.unpenalised
     alone = np.count_nonzero(moving) <= (objective.design.intercept is not None)
-    if alone or objective.overlaps or not can_separate(objective.design):
+    if alone or objective.overlaps or not objective.family.separates:
         return
     point = point if point.blocks else objective.at(point.coefficients)
     try:

@@ -73,7 +73,10 @@ def fit(
     if has_errors:
         solution = replace(solution, certificate=certify(solution, fitted))
     # 6. Compute standard errors, likelihood ratio tests and profile intervals.
-    of_rows, moved = over_rows(solution, rows_of_errors), origin.shift(solution.objective, fitted)
+    of_rows, moved = solution, origin.shift(solution.objective, fitted)
+    if rows_of_errors:
+        rows = rows_of_errors.as_in(solution.objective.workload)
+        of_rows = replace(solution, objective=replace(solution.objective, workload=rows))
     tests, intervals = [], []
     if not solution.converged:
         fitted = fitted.without_errors()
@@ -155,7 +158,7 @@ def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.
     if workload.design.smooths:
         poisson = solve_across(objective_of(workload, run).begin(), smooth.solve)
         if poisson.smooths:
-            return shape.by_restricted_likelihood(poisson, partial(smooth.with_theta, poisson))
+            return shape.by_restricted_likelihood(poisson)
     solve_again = partial(solve_across, solve=newton.solve)
     return shape.estimate(solve_again(objective_of(workload, run, without).begin()), solve_again)
 
@@ -178,14 +181,6 @@ def without(objective: Objective, rows_for_theta: Workload | None, term: str) ->
     design = together(counted.workload.design)
     counted = counted._replace(workload=counted.workload.with_design(design), asked=design)
     return solve_across(type(objective).of(counted, run, term).begin(), newton.solve)
-
-
-def over_rows(solution: Solution, rows: Workload | None) -> Solution:
-    """The solution over the uncollapsed `rows`; the same solution if there are none."""
-    if rows is None:
-        return solution
-    objective = solution.objective
-    return replace(solution, objective=replace(objective, workload=rows.as_in(objective.workload)))
 
 
 def rows_held_out(objective: Objective, held_out: Workload | None) -> Workload | None:

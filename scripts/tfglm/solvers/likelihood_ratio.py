@@ -49,13 +49,16 @@ def likelihood_ratios(
     all terms are tested, an entry also has the `deviance` and `aic` of that fit.
     """
     tests: list[dict[str, object]] = []
-    objective = full.objective
-    involved = terms_in(objective.design, np.abs(objective.separating).max(axis=0, initial=0.0))
-    for term in objective.design.terms:
-        separated = int(np.count_nonzero(objective.status[objective.design.slices[term.name]] == SEPARATED))
+    objective, design = full.objective, full.objective.design
+    involved = terms_in(design, np.abs(objective.separating).max(axis=0, initial=0.0))
+    asked = design.inference.tests == "likelihood_ratio"
+    # The test takes rows for independent, with the variance of the family up to a factor.
+    if design.inference.std_errors not in ("classical", "quasi") or design.has_penalties or design.absorbed:
+        return tests
+    for term in design.terms:
+        separated = int(np.count_nonzero(objective.status[design.slices[term.name]] == SEPARATED))
         across = bool(objective.separation) and term.name in involved
-        asked = objective.design.inference.tests == "likelihood_ratio"
-        if not (separated or across or asked) or not is_testable(objective.design, term):
+        if not (separated or across or asked) or not is_removable(design, term):
             continue
         objective.run.reporter.tell(f"without {term.name}, for its likelihood ratio test:")
         try:
@@ -86,24 +89,10 @@ def difference_of(full: Solution, less: Solution) -> float:
         likelihoods = [solution.objective.likelihood(solution.point) for solution in (full, less)]
         assert likelihoods[0] is not None and likelihoods[1] is not None
         return 2 * (likelihoods[0] - likelihoods[1])
-    return 2 * (less.point.loss - full.point.loss) / dispersion_of(full)
-
-
-def dispersion_of(full: Solution) -> float:
-    """The dispersion of the full model; 1 if the family knows it."""
+    dispersion = full.objective.dispersion(full.point, full.df_residual)
     if full.objective.design.inference.std_errors == "quasi":
-        return full.point.pearson / full.df_residual
-    return full.objective.dispersion(full.point, full.df_residual)
-
-
-def is_testable(design: Design, term: DesignTerm) -> bool:
-    """Whether the term has a likelihood ratio test.
-
-    The model without the term must be a different model that can be fitted. The standard errors must make the assumptions of
-    the test: independent rows, with the variance of the family up to a factor.
-    """
-    is_plain = design.inference.std_errors in ("classical", "quasi") and not (design.has_penalties or design.absorbed)
-    return is_removable(design, term) and is_plain
+        dispersion = full.point.pearson / full.df_residual
+    return 2 * (less.point.loss - full.point.loss) / dispersion
 
 
 def is_removable(design: Design, term: DesignTerm) -> bool:

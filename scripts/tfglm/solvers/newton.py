@@ -41,7 +41,7 @@ from tfglm.formula.terms import INTERCEPT
 from tfglm.solvers.descent import FRESH, Age, Descent, is_no_higher, search_line
 from tfglm.solvers.information import Blocks, Factored
 from tfglm.solvers.objective import NOT_FACTORED, Objective, Point, Solution
-from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
+from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, refuse_separation
 
 CONVERGED_BELOW = 1e-12
 """Largest lambda^2 = g' I^-1 g / dispersion of a converged fit. Its root bounds every |Newton step| / standard error."""
@@ -228,7 +228,7 @@ class FisherScoring(Descent):
             # Perfectly predicted rows have zero weight.
             self._raise_separation()
             rows = " the rows that are left" if objective.overlaps else " rows"
-            separate = f", and none was seen to separate{rows}" if can_separate(objective.design) else ""
+            separate = f", and none was seen to separate{rows}" if objective.family.separates else ""
             raise UserError(
                 f"models.{objective.design.model}: the information matrix is singular after {self.iteration} iterations, though "
                 f"no term is aliased{separate}\n  leave out the terms whose numbers are the "
@@ -256,7 +256,7 @@ class FisherScoring(Descent):
         objective, coefficients = self.objective, self.point.coefficients
         if not self.is_exact or not self.most:
             refuse_separation(objective.workload, objective.executor, [self.step, coefficients])
-        elif can_separate(objective.design) and not objective.overlaps:
+        elif objective.family.separates and not objective.overlaps:
             raise Drifting(coefficients, self.iteration)
 
     def report(self) -> None:

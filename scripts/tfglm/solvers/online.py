@@ -18,21 +18,18 @@ They minimise F(b) = sum of weight * loss(eta, y) / sum of weights + sum of (l2 
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from tfglm.distribute.executor import Shared
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
-from tfglm.engine.passes import Sums
 from tfglm.engine.rows import Signature
 from tfglm.engine.updates import Schedule, Updates, orders
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers.objective import Objective, Solution
 from tfglm.solvers.plain import PlainObjective
-from tfglm.solvers.run import Run
 
 FAR_ABOVE_NULL = 2.0
 """Largest accepted deviance, in deviances of the null model. A solver that finds no effect may end a little above 1."""
@@ -60,16 +57,12 @@ def solve(objective: PlainObjective, held_out: Workload | None) -> Solution:
     UserError
         If the solver diverges: its loss is infinite, or ends far above the loss of the null model.
     """
-    design, settings = objective.design, objective.run.settings
+    settings = objective.run.settings
     # A linear regression learns the response in units of its standard deviation.
     variance = 2 * objective.null_loss / objective.weight_sum if objective.family.quadratic else 1.0
     unit = float(np.sqrt(variance)) or 1.0
-    coefficients, summary = train(
-        MeanLoss(objective.workload, objective.counts, design.penalty.l1, design.penalty.l2, unit),
-        held_out if settings.online.patience else None,
-        objective.run,
-        objective.null_coefficients,
-    )
+    training = Training(objective, held_out if settings.online.patience else None, unit)
+    coefficients, summary = training.learn(objective.null_coefficients)
     objective, coefficients = objective.with_zeros_held(coefficients)  # 5.
     point = objective.at(coefficients)
     check(objective, point.loss, summary)
@@ -93,46 +86,6 @@ def check(objective: Objective, loss: float, summary: dict) -> None:
     )
 
 
-@dataclass(frozen=True)
-class MeanLoss:
-    """The online objective: the mean loss of the workload's rows, with penalties `l1` and `l2`.
-
-    `counts` are the sums of a counts pass. `unit` is the unit of the response.
-    """
-
-    workload: Workload
-    counts: Sums
-    l1: float
-    l2: float
-    unit: float
-
-
-def train(mean_loss: MeanLoss, held_out: Workload | None, run: Run, start: np.ndarray) -> tuple[np.ndarray, dict]:
-    """Learn coefficients batch by batch.
-
-    Parameters
-    ----------
-    mean_loss
-        The mean loss of a row, with its penalties.
-    held_out
-        The rows that decide when to stop early.
-    run
-        Its workers go through the batches. Its settings name the solver, its rates and its epochs.
-    start
-        Coefficients to begin with, [coefficients].
-
-    Returns
-    -------
-    The coefficients, and the entry `online` of fit.json.
-
-    Raises
-    ------
-    UserError
-        If the loss becomes infinite, or if a batch is larger than the data.
-    """
-    return _Training(mean_loss, held_out, run).learn(start)
-
-
 class _Call(NamedTuple):
     """A call of `updates` with these arguments. It learns from blocks with `counts` rows."""
 
@@ -141,15 +94,19 @@ class _Call(NamedTuple):
     counts: np.ndarray
 
 
-class _Training:
-    def __init__(self, mean_loss: MeanLoss, held_out: Workload | None, run: Run):
-        self.mean_loss, self.held_out, self.executor, self.reporter = mean_loss, held_out, run.executor, run.reporter
-        settings = self.settings = run.settings.online
+class Training:
+    """The training of coefficients batch by batch, until `held_out` rows say when to stop. The response is learnt in multiples of
+    `unit`."""
+
+    def __init__(self, objective: Objective, held_out: Workload | None, unit: float):
+        run, self.unit, self.workload, self.held_out = objective.run, unit, objective.workload, held_out
+        self.executor, self.reporter, settings = run.executor, run.reporter, run.settings.online
+        self.settings = settings
         self.solver = run.settings.online_solver or ""
         self.optimiser = OPTIMISERS[self.solver]
-        workload, design = mean_loss.workload, mean_loss.workload.design
+        design = objective.design
         self.where = f"models.{design.model}.online"
-        self.rows = workload.rows
+        self.rows = objective.workload.rows
         self.batch_size = settings.batch_size or default_batch_size(self.rows)
         if self.batch_size > self.rows:
             raise UserError(
@@ -158,7 +115,7 @@ class _Training:
             )
         self.rate = settings.learning_rate or self.optimiser.learning_rate
         self.decay = self.optimiser.decay if settings.decay is None else settings.decay
-        l1, l2 = mean_loss.l1 / mean_loss.unit, mean_loss.l2
+        l1, l2 = design.penalty.l1 / unit, design.penalty.l2
         self.penalty = Penalty(l1 * design.penalised_coefficients, l2 * design.penalised_coefficients)
         self.schedule = Schedule(
             self.rate,
@@ -167,8 +124,8 @@ class _Training:
             1 / self.rows,
             l1,
             l2,
-            float(mean_loss.counts["weight_sum"]) / self.rows,
-            mean_loss.unit,
+            objective.weight_sum / self.rows,
+            unit,
         )
         self.updates: dict[Signature, Updates] = {}
         self.steps = self.repeated = self.pushes = 0
@@ -179,8 +136,10 @@ class _Training:
         self.held_out_weight = 0.0
 
     def learn(self, start: np.ndarray) -> tuple[np.ndarray, dict]:
+        """The coefficients after training from `start` [p], and the entry `online` of fit.json. Raises UserError if the loss
+        becomes infinite."""
         began = time.perf_counter()
-        state = self._state(start / self.mean_loss.unit)
+        state = self._state(start / self.unit)
         best, best_loss, best_epoch, epoch, loss, tested = start, np.inf, 0, 0, np.inf, []
         for epoch in range(1, self.settings.epochs + 1):
             epoch_began, steps = time.perf_counter(), self.steps
@@ -262,7 +221,7 @@ class _Training:
         random = np.random.default_rng([self.settings.seed, epoch]) if self.settings.shuffle else None
         steps, rows = self.steps, 0
         calls = []
-        for signature, (order, paths, checksums, blocks, counts, *tables) in self.mean_loss.workload.epoch(
+        for signature, (order, paths, checksums, blocks, counts, *tables) in self.workload.epoch(
             random, self._calls_in_a_round
         ):
             if self.settings.last_step and steps + self.steps_of(counts).sum() > self.settings.last_step:
@@ -316,7 +275,7 @@ class _Training:
     def _learnt(
         self, state: np.ndarray, means: list[np.ndarray], rows: list[np.ndarray], progress: "_Progress"
     ) -> dict[str, np.ndarray]:
-        if self.settings.average and not self.mean_loss.l1:  # 3.
+        if self.settings.average and not self.workload.design.penalty.l1:  # 3.
             # Over the second half of the calls: Polyak & Juditsky, SIAM J. Control Optim. 30 (1992).
             first = len(means) // 2
             weights = np.average(means[first:], axis=0, weights=[counts.sum() for counts in rows[first:]])
@@ -324,8 +283,8 @@ class _Training:
             weights = self.optimiser.weights(list(state[:, :-1]), self.rate, state[0, -1], self.penalty)
         return {
             "state": state,
-            "coefficients": weights * self.mean_loss.unit,
-            "loss": np.array(progress.loss * self.mean_loss.unit**2),
+            "coefficients": weights * self.unit,
+            "loss": np.array(progress.loss * self.unit**2),
             "steps": np.array(self.steps),
             "repeated": np.array(self.repeated),
         }
@@ -342,7 +301,7 @@ class _Training:
 
     def _updates(self, signature: Signature) -> Updates:
         if signature not in self.updates:
-            design = self.mean_loss.workload.design
+            design = self.workload.design
             self.updates[signature] = Updates(design, signature, self.solver, self.batch_size)
         return self.updates[signature]
 
@@ -368,7 +327,7 @@ batches of 512."""
 class _Progress:
     """The progress of an epoch. It is reported every `report_every` steps."""
 
-    def __init__(self, training: _Training, epoch: int):
+    def __init__(self, training: Training, epoch: int):
         self.training, self.epoch, self.began = training, epoch, time.perf_counter()
         self.rows, self.first_step = 0, training.steps
         self.whole, self.window = np.zeros(2), np.zeros(2)
@@ -399,7 +358,7 @@ class _Progress:
     def _report(self) -> None:
         training = self.training
         every = training.report_every
-        loss = training.mean_loss.unit**2 * self.window[0] / self.window[1]
+        loss = training.unit**2 * self.window[0] / self.window[1]
         rate = self.rows / (time.perf_counter() - self.began)
         batch = training.steps - self.first_step
         training.reporter.note(

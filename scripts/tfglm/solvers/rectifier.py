@@ -127,7 +127,7 @@ class RectifierDescent(Descent):
 
     def __init__(self, objective: Objective, rounds: np.ndarray, least: np.ndarray):
         self.objective, self.rounds, self.least, self.is_settled = objective, rounds, least, False
-        self._stand(*self._at(np.zeros(objective.design.size)))
+        self._move_to(*self._at(np.zeros(objective.design.size)))
         # At 0 all weights are 1.
         self.ridge, self.factored = self.blocks.diagonal(objective.design.size) * DAMPING, NOT_FACTORED
 
@@ -135,7 +135,7 @@ class RectifierDescent(Descent):
         state = self.objective.workload.state(direction) | {ROUNDS: self.rounds, LEAST: self.least}
         return direction, *self.objective.rectified(state, self.objective.unpenalised)
 
-    def _stand(self, direction: np.ndarray, sums: Sums, blocks: Blocks) -> None:
+    def _move_to(self, direction: np.ndarray, sums: Sums, blocks: Blocks) -> None:
         self.direction, self.sums, self.blocks, self.loss = direction, sums, blocks, float(sums["loss"])
         self.gradient = np.where(self.objective.unpenalised, gradient(self.objective.design, sums), 0.0)
 
@@ -166,5 +166,5 @@ class RectifierDescent(Descent):
             if float(further[1]["loss"]) >= float(trial[1]["loss"]):
                 break
             trial, length = further, 2 * length
-        self._stand(*trial)
+        self._move_to(*trial)
         return True

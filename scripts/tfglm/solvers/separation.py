@@ -137,7 +137,7 @@ def refuse_separation(workload: Workload, executor: Executor, directions: Sequen
     message names the terms in the direction, or a single numeric term that separates the rows alone.
     """
     design = workload.design
-    if not can_separate(design):
+    if not design.distribution.separates:
         return
     for direction in directions:
         size = np.abs(direction)
@@ -146,11 +146,6 @@ def refuse_separation(workload: Workload, executor: Executor, directions: Sequen
         if separates(moved(workload, executor, direction)):
             involved, rows = name_or_terms(workload, executor, direction)
             raise UserError(separation(design, involved, int(rows["along"]), int(rows["left"])))
-
-
-def can_separate(design: Design) -> bool:
-    """Whether the range of the responses has an end that the mean reaches only at infinity."""
-    return design.distribution.separates
 
 
 def name_or_terms(workload: Workload, executor: Executor, direction: np.ndarray) -> tuple[list[str], Sums]:

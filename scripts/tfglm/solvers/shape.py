@@ -16,7 +16,6 @@ The reported fit then uses the shape as if it were known.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from tfglm.engine.passes import Sums
 from tfglm.errors import UserError
 from tfglm.solvers.descent import Descent, halve_until
 from tfglm.solvers.objective import Solution
-from tfglm.solvers.smooth import LARGEST_THETA, WithTheta
+from tfglm.solvers.smooth import LARGEST_THETA, with_theta
 
 PRECISE = 1e-9
 """Largest movement of the shape in the last turn, in its standard errors."""
@@ -68,10 +67,10 @@ def estimate(first: Solution, solve: Callable[[Solution], Solution]) -> Shape:
         If the shape has no estimate, or if the turns do not settle.
     """
     design = first.objective.design
-    method = METHODS[design.distribution.shape_name]
-    solution, trial, before = first, method.begin(first), np.inf
+    begin, given_means = METHODS[design.distribution.shape_name]
+    solution, trial, before = first, begin(first), np.inf
     for _ in range(MOST_TURNS):
-        found = method.given_means(solution, trial)
+        found = given_means(solution, trial)
         if abs(found.value - before) <= found.precise * found.std_error:
             return found
         first.objective.run.reporter.tell(f"{found.name} {found.value:.6g}, standard error {found.std_error:.3g}")
@@ -126,22 +125,10 @@ def theta_given_means(solution: Solution, trial: np.ndarray) -> Shape:
     raise no_theta(solution)
 
 
-def by_restricted_likelihood(poisson: Solution, search: Callable[[float], WithTheta]) -> Shape:
-    """Theta that minimises V of fits with smooth terms.
-
-    Parameters
-    ----------
-    poisson
-        The fit with an infinite theta.
-    search
-        Finds theta from a first value.
-
-    Raises
-    ------
-    UserError
-        If theta has no finite estimate.
-    """
-    found = search(float(theta_by_moments(poisson)[0]))
+def by_restricted_likelihood(poisson: Solution) -> Shape:
+    """Theta that minimises V of fits with smooth terms, from the fit with an infinite theta. Raises UserError if theta has no
+    finite estimate."""
+    found = with_theta(poisson, float(theta_by_moments(poisson)[0]))
     if found.theta > LARGEST_THETA:
         raise no_theta(poisson)
     return Shape("theta", found.theta, found.std_error, np.array([found.theta]), near=found.solution)
@@ -225,13 +212,13 @@ class PowerDescent(Descent):
 
     def __init__(self, solution: Solution, trial: np.ndarray):
         self.solution, self.is_settled, self.lengths = solution, False, FIRST_LENGTHS
-        self._stand(*self._around(trial.copy()))
+        self._move_to(*self._evaluated(trial.copy()))
 
-    def _around(self, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _evaluated(self, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         lengths = np.minimum(self.lengths, (np.min([middle[1] - 1.0, 2.0 - middle[1]]) / 3, 1.0)[::-1])
         return middle, log_likelihoods(self.solution, middle, lengths), lengths
 
-    def _stand(self, middle: np.ndarray, values: np.ndarray, lengths: np.ndarray) -> None:
+    def _move_to(self, middle: np.ndarray, values: np.ndarray, lengths: np.ndarray) -> None:
         self.at, self.values, self.lengths = middle, values, lengths
 
     def measure(self) -> None:
@@ -258,11 +245,11 @@ class PowerDescent(Descent):
             return False
         trial = halve_until(
             lambda tried: bool(tried[1][0] >= best - 1e-10 * abs(best)),
-            lambda length: self._around(end if length == 1.0 else begun + length * (end - begun)),
+            lambda length: self._evaluated(end if length == 1.0 else begun + length * (end - begun)),
         )
         if trial is None:
             return False
-        self._stand(*trial)
+        self._move_to(*trial)
         return True
 
 
@@ -292,16 +279,8 @@ def log_likelihoods(solution: Solution, middle: np.ndarray, lengths: np.ndarray)
     return np.array([float(sums[name]) for name in solution.objective.family.shape_sums])
 
 
-class Method(NamedTuple):
-    """The estimation of a shape: `begin` gives the initial trial from the first fit, and `given_means` gives the estimate from
-    the means and a trial."""
-
-    begin: Callable[[Solution], np.ndarray]
-    given_means: Callable[[Solution, np.ndarray], Shape]
-
-
-METHODS = {
-    "theta": Method(theta_by_moments, theta_given_means),
-    "power": Method(power_by_pearson, power_given_means),
+METHODS: dict[str, tuple[Callable[[Solution], np.ndarray], Callable[[Solution, np.ndarray], Shape]]] = {
+    "theta": (theta_by_moments, theta_given_means),
+    "power": (power_by_pearson, power_given_means),
 }
-"""The methods by the name of the shape."""
+"""By the name of the shape: what gives the first trial from the first fit, and the estimate from the means and a trial."""
