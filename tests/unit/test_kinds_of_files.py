@@ -310,15 +310,6 @@ def test_blanks_between_columns_are_refused_with_the_command():
     assert "awk '{$1 = $1} 1' OFS=, < cars.data > cars-converted.csv" in refused
 
 
-def test_no_shipped_layout_is_read_anew_for_the_new_keys():
-    """The settings that identify shards are those of before the keys came."""
-    layout = Layout.model_validate(PLAIN)
-    assert not {"header", "comment"} & layout.shard_settings().keys()
-    assert {"header", "comment"} <= Layout.model_validate(
-        PLAIN | {"header": False, "comment": "#"}
-    ).shard_settings().keys()
-
-
 def test_a_layout_is_chosen_by_the_header_that_it_gives_the_file():
     Path("x.csv").write_text("31,5.5\n")
     layouts = {
