@@ -182,15 +182,14 @@ def merge(
     problems = Problems()
     names = files[0].names
     required = [name for name in names if missing.get(name, "drop") == "drop"]
-    tables = _LevelTables.of(files, required)
+    lacking = [lacking_patterns(file, required) for file in files]
+    tables = _LevelTables(files, lacking, [all_levels(file) if file.is_small else {} for file in files])
     rows = dict.fromkeys(SPLITS, 0)
     for split, of_pattern in tables.used(dict.fromkeys(range(len(files)), MISSING)).select("split", "rows").iter_rows():
         rows[split] += of_pattern
     columns = {}
     for name in names:
-        column = _ColumnOfFiles.of(name, files, tables)
-        check_labels(name, column.counted, rare, set(names) - set(required))
-        merged = merge_column(column, rare.get(name, 1), name not in required)
+        merged = merge_column(name, tables, rare.get(name), name not in required)
         columns[name] = replace(merged, twice=written_twice(name, files))
         if name in order:
             with problems.collected():
@@ -232,15 +231,6 @@ class _LevelTables:
     lacking: Sequence[np.ndarray]
     of_small: Sequence[Mapping[str, pl.DataFrame]]
 
-    @classmethod
-    def of(cls, files: Sequence[IngestedFile], required: Collection[str]) -> "_LevelTables":
-        lacking, of_small = [], []
-        for file in files:
-            lacking.append(lacking_patterns(file, required))
-            names = [column.name for column in file.manifest.columns] if file.is_small else []
-            of_small.append({name: file.levels(name) for name in names})
-        return cls(files, lacking, of_small)
-
     def table(self, number: int, name: str) -> pl.DataFrame:
         """That of a stored column of the file with this number."""
         small = self.of_small[number]
@@ -250,6 +240,11 @@ class _LevelTables:
         """Those of a stored column of some files, by their number, `without` rows that lack a required value."""
         tables = [self.table(number, name) for number, name in names.items()]
         return without(tables, [self.lacking[number] for number in names])
+
+
+def all_levels(file: IngestedFile) -> dict[str, pl.DataFrame]:
+    """The tables of levels of all stored columns of a file."""
+    return {column.name: file.levels(column.name) for column in file.manifest.columns}
 
 
 def without(tables: Sequence[pl.DataFrame], lacking: Sequence[np.ndarray]) -> pl.DataFrame:
@@ -298,57 +293,41 @@ def value_of(kind: Kind) -> pl.Expr:
     return pl.coalesce("number", pl.col("integer").cast(pl.Float64)) if kind == "number" else pl.col(kind)
 
 
-@dataclass(frozen=True)
-class _ColumnOfFiles:
-    """A column in all files: where it has values, by the kind of these, and its tables of levels without rows that lack a
-    required value, those `stored` under its name and those `counted`, which have its codes where there are any."""
-
-    name: str
-    files: Sequence[IngestedFile]
-    kinds: Mapping[Kind, str]
-    stored: pl.DataFrame
-    counted: pl.DataFrame
-
-    @classmethod
-    def of(cls, name: str, files: Sequence[IngestedFile], tables: _LevelTables) -> "_ColumnOfFiles":
-        """Raises UserError for a column without a value in any row."""
-        whole = [tables.table(number, name) for number in range(len(files))]
-        # Of a column that a file has no value of, it does not tell the kind. One query for all, as there may be many files.
-        of_rows = np.repeat(np.arange(len(files)), [len(table) for table in whole])
-        has_value = (pl.col("rows") > 0) & ((pl.col("code") > 0) | pl.col("mean").is_not_null())
-        with_values = np.unique(of_rows[pl.concat(whole).select(has_value).to_series().to_numpy()])
-        kinds = {files[number].column(name).kind: files[number].manifest.source for number in with_values}
-        if not kinds and any(file.manifest.shards for file in files):
-            where = ", ".join(file.manifest.source for file in files)
-            raise UserError(
-                f"column `{name}`: no kept row of any file has a value ({where})\n"
-                "  take it out of data.columns, or choose files that have it"
-            )
-        kinds = kinds or {files[0].column(name).kind: files[0].manifest.source}
-        stored = without(whole, tables.lacking)
-        coded = {number: file.codes(name).name for number, file in enumerate(files) if file.has_codes(name)}
-        apart = {number: of_codes for number, of_codes in coded.items() if of_codes != name}
-        return cls(name, files, kinds, stored, pl.concat([stored, tables.used(apart)]) if apart else stored)
-
-
-def merge_column(column: _ColumnOfFiles, fewest: int, missing_is_level: bool) -> Column:
+def merge_column(name: str, tables: _LevelTables, fewest: int | None, missing_is_level: bool) -> Column:
     """Merge a column over all files.
 
     Parameters
     ----------
-    column
-        Its tables of levels.
+    name
+        The column.
+    tables
+        The tables of levels of the files.
     fewest
-        Rows that a level needs to be kept apart (data.rare).
+        Rows that a level needs to be kept apart (data.rare), if it says so.
     missing_is_level
         Whether a missing value is a level (data.missing).
 
     Raises
     ------
     UserError
-        If the column is text in some files only, or an integer beyond 2^53 in one file and a number in another.
+        If no row of any file has a value, if a value is written like the level that stands for others, if the column is text in
+        some files only, or if it is an integer beyond 2^53 in one file and a number in another.
     """
-    name, files, kinds = column.name, column.files, column.kinds
+    files = tables.files
+    whole = [tables.table(number, name) for number in range(len(files))]
+    kinds = kinds_of(name, files, whole)
+    stored = without(whole, tables.lacking)
+    coded = {number: file.codes(name).name for number, file in enumerate(files) if file.has_codes(name)}
+    apart = {number: of_codes for number, of_codes in coded.items() if of_codes != name}
+    counted = pl.concat([stored, tables.used(apart)]) if apart else stored
+    for level, key in ((RARE, "rare" if fewest else ""), (ABSENT, "missing" if missing_is_level else "")):
+        if key and (counted["text"] == level).any():
+            raise UserError(
+                f"column `{name}` holds the value `{level}`, which is also the name of the level that data.{key} "
+                "makes\n"
+                f"  rename the value under data.derive, or take `{name}` out of data.{key}"
+            )
+    fewest = fewest or 1
     alone: Kind | None = "text" if "text" in kinds else "image" if "image" in kinds else None
     if alone and len(kinds) > 1:
         other = next(kind for kind in kinds if kind != alone)
@@ -358,27 +337,47 @@ def merge_column(column: _ColumnOfFiles, fewest: int, missing_is_level: bool) ->
         )
     if alone == "image":
         check_sizes(name, files)
-        pixels = summarise(column.stored.filter(pl.col("split") == "train"), "number")
+        pixels = summarise(stored.filter(pl.col("split") == "train"), "number")
         return Column(name, "image", None, None, None, fewest, 0, 0, None, *pixels)
     kind: Kind = "text" if "text" in kinds else "number" if "number" in kinds else "integer"
     is_train = (pl.col("split") == "train") & (pl.col("rows") > 0)
-    coded = column.counted.filter(is_train)
-    absent = coded.filter(value_of(kind).is_null() & pl.col("mean").is_null())["rows"].sum()
+    in_training = counted.filter(is_train)
+    absent = in_training.filter(value_of(kind).is_null() & pl.col("mean").is_null())["rows"].sum()
     missing_rows = int(absent) if missing_is_level else None
-    if kind == "number" and (coded["integer"].abs() > EXACT_BELOW).any():
+    if kind == "number" and (in_training["integer"].abs() > EXACT_BELOW).any():
         raise UserError(
             f"column `{name}` is integer in {kinds['integer']}, with values beyond 2^53, but number in {kinds['number']}, which "
             f"cannot tell such values apart\n  give it the type integer, or string, in the layouts of both"
         )
-    moments = (None, None, None, None) if kind == "text" else summarise(column.stored.filter(is_train), kind)
-    if not all(file.has_codes(name) for file in files):
+    moments = (None, None, None, None) if kind == "text" else summarise(stored.filter(is_train), kind)
+    if len(coded) < len(files):
         return Column(name, kind, None, None, None, fewest, 0, 0, missing_rows, *moments)
-    values = counted_values(coded, kind)
+    values = counted_values(in_training, kind)
     rare = values.filter(pl.col("rows") < fewest)
     is_listed = len(values) <= MOST_LISTED
     levels_of, rows = (values["value"].to_list(), values["rows"].to_list()) if is_listed else (None, None)
     rare_rows = int(rare["rows"].sum())
     return Column(name, kind, len(values), levels_of, rows, fewest, len(rare), rare_rows, missing_rows, *moments)
+
+
+def kinds_of(name: str, files: Sequence[IngestedFile], tables: Sequence[pl.DataFrame]) -> dict[Kind, str]:
+    """The kinds of a column, each with a file where it has values of that kind; `tables` are its levels in each file. A file
+    without a value does not tell the kind.
+
+    Raises UserError for a column without a value in any row.
+    """
+    # One query for all, as there may be many files.
+    of_rows = np.repeat(np.arange(len(files)), [len(table) for table in tables])
+    has_value = (pl.col("rows") > 0) & ((pl.col("code") > 0) | pl.col("mean").is_not_null())
+    with_values = np.unique(of_rows[pl.concat(tables).select(has_value).to_series().to_numpy()])
+    kinds = {files[number].column(name).kind: files[number].manifest.source for number in with_values}
+    if not kinds and any(file.manifest.shards for file in files):
+        where = ", ".join(file.manifest.source for file in files)
+        raise UserError(
+            f"column `{name}`: no kept row of any file has a value ({where})\n"
+            "  take it out of data.columns, or choose files that have it"
+        )
+    return kinds or {files[0].column(name).kind: files[0].manifest.source}
 
 
 def check_order(column: Column, order: Sequence[str], files: Sequence[IngestedFile], required: Collection[str]) -> None:
@@ -414,17 +413,6 @@ def check_sizes(name: str, files: Sequence[IngestedFile]) -> None:
             f"column `{name}`: the images in {source} have {mine[0]} x {mine[1]} pixels, those in {other} {others[0]} x "
             f"{others[1]}\n  bring all images to one size"
         )
-
-
-def check_labels(name: str, levels: pl.DataFrame, rare: Collection[str], missing_is_level: Collection[str]) -> None:
-    """Raise UserError if a value is written like the level that stands for others in its column."""
-    for level, key, columns in ((RARE, "rare", rare), (ABSENT, "missing", missing_is_level)):
-        if name in columns and (levels["text"] == level).any():
-            raise UserError(
-                f"column `{name}` holds the value `{level}`, which is also the name of the level that data.{key} "
-                "makes\n"
-                f"  rename the value under data.derive, or take `{name}` out of data.{key}"
-            )
 
 
 def summarise(train: pl.DataFrame, kind: Kind) -> tuple[float | None, float | None, float | None, float | None]:
