@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 from tfglm.config import Layout
 from tfglm.data import workbooks
@@ -26,8 +26,6 @@ from tfglm.errors import UserError, short
 
 if TYPE_CHECKING:
     import polars as pl
-
-ForeignKind = Literal["workbook", "stata", "spss", "json"]
 
 CHUNK_VALUES = 2_000_000
 """Values of a Stata or SPSS file that are converted together. A piece takes the longer the further back it is."""
@@ -50,14 +48,14 @@ WITHIN = "\0"
 LINE_ENDS = str.maketrans("\r\n\0", "   ")
 
 
-def as_converted(layout: Layout, kind: ForeignKind) -> Layout:
+def as_converted(layout: Layout, kind: str) -> Layout:
     """A layout for the CSV that a file is converted to: its dialect is known. A workbook may have no line of names."""
     fixed: dict[str, Any] = {"separator": ",", "decimal": ".", "encoding": "utf-8", "strip_blanks": False}
     fixed |= {"thousands": None} if layout.thousands == "." else {}
     return layout.model_copy(update=fixed if kind == "workbook" else fixed | {"header": True, "comment": None})
 
 
-def converted(path: Path, kind: ForeignKind, sheet: str, lines: IO[bytes] | None = None) -> io.BufferedReader:
+def converted(path: Path, kind: str, sheet: str, lines: IO[bytes] | None = None) -> io.BufferedReader:
     """The content of a file as CSV; `sheet` is that of a workbook, if named, and `lines` are those of JSON, which are closed
     with the result.
 
@@ -151,7 +149,7 @@ def in_pieces(rows: Iterable[list[str]]) -> Iterator[bytes]:
         yield written.encode("utf-8", "replace")
 
 
-def statistical_as_csv(path: Path, kind: ForeignKind) -> Iterator[bytes]:
+def statistical_as_csv(path: Path, kind: str) -> Iterator[bytes]:
     """The rows of a Stata or SPSS file. Codes stay codes, whatever their labels; all kinds of missing values are missing."""
     import polars as pl
 

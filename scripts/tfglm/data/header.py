@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfglm.config import Dialect
 from tfglm.data import csv_lines, images
-from tfglm.data.packing import entry_of, has_images, opened, packing
+from tfglm.data.packing import entry_of, kind_of_file, opened, packing
 from tfglm.data.parquet_files import read_schema
 from tfglm.errors import UserError
 
@@ -21,9 +21,10 @@ def read_header(path: Path, dialect: Dialect = PLAIN) -> list[str]:
 
     Raises UserError if it has none.
     """
-    if has_images(path):
+    kind = kind_of_file(path)
+    if kind == "images":
         return images.header(path)
-    if packing(path) == "parquet":
+    if kind == "parquet":
         return read_schema(path).names
     with opened(path, sheet=dialect.sheet) as stream:
         skipped, line = csv_lines.header_line(stream, LONGEST_HEADER + 1, dialect.comment.encode())

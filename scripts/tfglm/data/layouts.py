@@ -8,7 +8,7 @@ from pathlib import Path
 from tfglm.config import Dialect, Layout, SelectionConfig, shipped_layouts
 from tfglm.data.foreign import as_converted
 from tfglm.data.header import read_header
-from tfglm.data.packing import foreign_kind, has_images, packing
+from tfglm.data.packing import kind_of_file
 from tfglm.data.parquet_files import natural_type, read_schema
 from tfglm.data.selection import selection
 from tfglm.errors import Problems, UserError, nearest, short
@@ -44,8 +44,8 @@ def recognised(path: Path, candidates: Mapping[str, Layout], settings: Selection
     UserError
         If the file has no header, and as `choose` does.
     """
-    kind = foreign_kind(path)
-    if kind:
+    kind = kind_of_file(path)
+    if kind in ("workbook", "stata", "spss", "json"):
         candidates = {name: as_converted(layout, kind) for name, layout in candidates.items()}
     dialects = {name: layout.dialect for name, layout in candidates.items()}
     by_dialect: dict[Dialect, list[str]] = {}
@@ -61,7 +61,7 @@ def recognised(path: Path, candidates: Mapping[str, Layout], settings: Selection
     try:
         name = choose(headers, {name: candidates[name] for name in headers}, settings, str(path))
     except UserError:
-        if set(candidates) != set(shipped_layouts()) or has_images(path) or packing(path) != "parquet":
+        if set(candidates) != set(shipped_layouts()) or kind != "parquet":
             raise
         layout = layout_of_schema(path)
         selection(layout, settings)  # raises for what the schema lacks

@@ -16,7 +16,7 @@ from typing import IO, Any, Literal
 
 import pyarrow as pa
 
-from tfglm.data.foreign import ForeignKind, converted
+from tfglm.data.foreign import converted
 from tfglm.data.unpacking import BZIP2_MAGIC, GZIP_MAGIC, unpacked
 from tfglm.errors import UserError
 
@@ -58,6 +58,7 @@ JSON_LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*([{\["]|(?:-?[0-9][0-9.eE+-]*
 """The latter with what the list begins with."""
 
 Packing = Literal["none", "gzip", "bz2", "zip", "parquet", "workbook", "stata", "spss", "json"]
+FileKind = Literal["csv", "images", "parquet", "workbook", "stata", "spss", "json"]
 
 EXPANSION = {
     "none": 1.0,
@@ -163,24 +164,21 @@ def refuse_others(path: Path, first: bytes, is_packed: bool = False) -> None:
         raise UserError(f"{path}: is {what}")
 
 
-def foreign_kind(path: Path) -> ForeignKind | None:
-    """The kind of a file that is converted to CSV while it is read; None for others.
+def kind_of_file(path: Path) -> FileKind:
+    """What a file holds, whatever it is packed in. All but images and Parquet files are read as CSV.
 
-    Raises UserError for such a file in an archive, unless it is JSON.
+    Raises UserError for a file in an archive that is read unpacked only.
     """
+    if has_images(path):
+        return "images"
     kind = packing(path)
-    if kind in ("workbook", "stata", "spss", "json"):
+    if kind in ("parquet", "workbook", "stata", "spss", "json"):
         return kind
     # The name inside of an archive spares a look, which takes a tenth of a second for each .bz2 file.
-    if (
-        kind not in ("gzip", "bz2", "zip")
-        or has_images(path)
-        or TEXT.search(entry_of(path) if kind == "zip" else path.name)
-    ):
-        return None
+    if kind == "none" or TEXT.search(entry_of(path) if kind == "zip" else path.name):
+        return "csv"
     with reported(path), _unpacked(path, kind, 1) as stream:
-        first = stream.read(64)
-    return "json" if is_json(path, first) else None
+        return "json" if is_json(path, stream.read(64)) else "csv"
 
 
 def estimated_csv_bytes(path: Path) -> int:
@@ -215,9 +213,10 @@ def opened(path: Path, threads: int = 1, sheet: str = "") -> Iterator[IO[bytes]]
     Raises UserError for an archive with more than one table, and for a file that cannot be converted.
     """
     with reported(path):
-        kind, foreign = packing(path), foreign_kind(path)
-        stream = _unpacked(path, kind, threads) if foreign in (None, "json") else None
-        content: Any = converted(path, foreign, sheet, stream) if foreign else stream
+        kind = kind_of_file(path)
+        is_foreign = kind in ("workbook", "stata", "spss")
+        stream = None if is_foreign else _unpacked(path, packing(path), threads)
+        content: Any = converted(path, kind, sheet, stream) if is_foreign or kind == "json" else stream
         with content:
             yield content
 

@@ -26,7 +26,7 @@ from tfglm.data.distinct import Distinct
 from tfglm.data.header import skipped_lines
 from tfglm.data.images import Images
 from tfglm.data.limits import BLOCK_BYTES, MOST_CODES
-from tfglm.data.packing import estimated_csv_bytes, foreign_kind, has_images, packing
+from tfglm.data.packing import FileKind, estimated_csv_bytes, kind_of_file, packing
 from tfglm.data.parquet_files import check_types
 from tfglm.data.sql import FAILURES
 from tfglm.data.values import ARROW_TYPES, Unreadable, decoded, refined, typed_values_of, values_of
@@ -99,7 +99,7 @@ class Parser:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
         if self.images:
             return self.images.blocks()
-        if packing(self.path) == "parquet":
+        if self.kind == "parquet":
             return parquet_blocks(self.path, self._sources())
         fields = len(self.header) if self.whole_records else 0
         is_plain, block_bytes = packing(self.path) == "none", self.block_bytes
@@ -110,13 +110,18 @@ class Parser:
         return csv_blocks(self.path, block_bytes, threads, fields, numbered, dialect, checksum, self.buffers)
 
     @cached_property
+    def kind(self) -> FileKind:
+        """What the file holds."""
+        return kind_of_file(self.path)
+
+    @cached_property
     def images(self) -> Images | None:
         """The content of the file, if it consists of images."""
-        return Images.load(self.path) if has_images(self.path) else None
+        return Images.load(self.path) if self.kind == "images" else None
 
     def check_types(self) -> None:
         """Raise UserError for columns of a Parquet file that cannot be read as the layout says."""
-        if not self.images and packing(self.path) == "parquet":
+        if self.kind == "parquet":
             check_types(self.path, self.columns)
 
     @cached_property
@@ -128,20 +133,9 @@ class Parser:
         return [*written, *([codecs.BOM_UTF8 + first, *others] for first, *others in written)]
 
     @cached_property
-    def lines_are_shown(self) -> bool:
-        """Whether an editor shows the lines of the file."""
-        return not self.images and packing(self.path) != "parquet" and foreign_kind(self.path) not in ("stata", "spss")
-
-    @cached_property
-    def begins_with_rows(self) -> bool:
-        """Whether the file has no line of names before its rows, as JSON lines and files with types have none."""
-        return not self.lines_are_shown or foreign_kind(self.path) == "json"
-
-    @cached_property
     def skipped(self) -> int:
         """How many blank lines and comments the file begins with."""
-        is_csv = not self.images and packing(self.path) != "parquet"
-        return skipped_lines(self.path, self.layout.dialect) if is_csv else 0
+        return 0 if self.kind in ("images", "parquet") else skipped_lines(self.path, self.layout.dialect)
 
     @property
     def first_line(self) -> int:
@@ -192,15 +186,14 @@ class Parser:
 
     def is_large(self) -> bool:
         """Whether `compile` pays."""
-        return bool(self.columns) and not self.images and estimated_csv_bytes(self.path) >= LARGE
+        return bool(self.columns) and self.kind != "images" and estimated_csv_bytes(self.path) >= LARGE
 
     def compile(self) -> None:
         """Have rows looked up by compiled code from now on, and plain lines parsed by it, if the columns allow that. Loading it
         takes two seconds."""
         lookups.load()
         if (
-            self.images
-            or packing(self.path) == "parquet"
+            self.kind in ("images", "parquet")
             or len(self.header) == 1  # where a blank line looks like a missing value
             or any(column.type == "number" or column.symbol for column in self.columns.values())
         ):

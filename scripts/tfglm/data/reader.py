@@ -187,8 +187,10 @@ class InputReader:
         """
         is_text = not isinstance(block.data, pa.RecordBatch)
         first = self.lines + self.parser.first_line if is_text else block.first
-        place = f"{self.parser.path}, {'line' if self.parser.lines_are_shown else 'row'} "
-        number = self.lines + 1 if self.parser.begins_with_rows else first
+        # An editor shows lines; before those of JSON, and the rows of files with types, is no line of names.
+        kind = self.parser.kind
+        place = f"{self.parser.path}, {'line' if kind in ('csv', 'workbook', 'json') else 'row'} "
+        number = first if kind in ("csv", "workbook") else self.lines + 1
         problems, parsed = self.parser.examine(block.data)
         self.report(problems, place, number)
         rows = parsed.rows + len(problems)

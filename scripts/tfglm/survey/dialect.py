@@ -15,7 +15,7 @@ import numpy as np
 from tfglm.config import Dialect, Layout
 from tfglm.config.layouts import Separator
 from tfglm.data import csv_lines
-from tfglm.data.packing import foreign_kind, opened
+from tfglm.data.packing import kind_of_file, opened
 from tfglm.data.values import DECIMAL
 from tfglm.data.workbooks import sheets_with_values
 from tfglm.errors import UserError, short
@@ -59,11 +59,11 @@ def dialect_of(path: Path, header_is: bool | tuple[str, ...] | None = None) -> D
     UserError
         For a file that cannot be unpacked, or that begins with a note for Excel, or whose rows are longer than its header.
     """
-    kind = foreign_kind(path)
+    kind = kind_of_file(path)
     sheet = sheets_with_values(path)[0] if kind == "workbook" else ""
     with opened(path, sheet=sheet) as stream:
         data = stream.read(LOOKED_AT)
-    if kind and kind != "workbook":
+    if kind not in ("csv", "workbook"):
         return Dialect()
     whole = data[: data.rfind(b"\n") + 1] or data
     lines = csv_lines.lines_of(whole.removeprefix(codecs.BOM_UTF8)[: 4 << 20])[:MOST_LINES]
@@ -77,7 +77,7 @@ def dialect_of(path: Path, header_is: bool | tuple[str, ...] | None = None) -> D
             f"{path}: its first line, `{header.decode()}`, is a note for Excel and names no columns; remove it\n"
             "  tail -n +2 does, and a file begins with a line of names then"
         )
-    separator, encoding = "," if kind else separator_of(header, rows), encoding_of(whole)
+    separator, encoding = separator_of(header, rows) if kind == "csv" else ",", encoding_of(whole)
     behind_header = memoryview(whole)[whole.find(header) + len(header) :]
     padded = len(csv_lines.without_blanks(behind_header, SEPARATORS[separator])) < len(behind_header)
     dialect = Dialect(separator, encoding, COMMENT.decode() if comments else "", True, sheet, padded)

@@ -15,7 +15,7 @@ from tfglm.config.messages import validated
 from tfglm.data.header import read_header
 from tfglm.data.layouts import recognised
 from tfglm.data.packages import located
-from tfglm.data.packing import foreign_kind, has_images, packing
+from tfglm.data.packing import kind_of_file
 from tfglm.data.reader import InputReader
 from tfglm.data.workbooks import sheets_with_values
 from tfglm.design.early import model_problems
@@ -79,7 +79,7 @@ class Request:
         """
         if not self.header:
             return None
-        if has_images(path) or packing(path) == "parquet" or foreign_kind(path) not in (None, "workbook"):
+        if kind_of_file(path) not in ("csv", "workbook"):
             raise UserError(f"header: {path} has names for its columns; leave header out")
         if self.header.lower() in ("true", "false"):
             return self.header.lower() == "true"
@@ -137,8 +137,8 @@ def init(
     if known:
         layout_name, layout, header = known.name, known.layout, known.header
     else:
-        is_csv = packing(path) != "parquet" and not has_images(path)
-        dialect = dialect_of(path, header_is) if is_csv else Dialect()
+        is_typed = kind_of_file(path) in ("images", "parquet")
+        dialect = Dialect() if is_typed else dialect_of(path, header_is)
         header = read_header(path, dialect)
         check_header(path, header)
         layout_name, (layout, doubtful) = str(layout_path), own_layout(path, header, dialect, request.decimal_character)

@@ -14,7 +14,7 @@ from tfglm.config import FILE, RANDOM, Dialect, Layout, LayoutColumn
 from tfglm.config.base import LONGEST_NAME, is_hidden
 from tfglm.data.foreign import column_labels, value_labels
 from tfglm.data.header import conversion_command
-from tfglm.data.packing import foreign_kind, has_images, packing
+from tfglm.data.packing import kind_of_file
 from tfglm.data.parquet_files import batches, holds_text, is_bytes, is_time, natural_type, read_schema
 from tfglm.data.parser import UNREADABLE, Parser
 from tfglm.data.sql import parsed
@@ -34,7 +34,7 @@ BLANKS_TO_COMMAS = "awk '{$1 = $1} 1' OFS=,"
 
 def check_header(path: Path, header: Sequence[str]) -> None:
     """Raise UserError for a file that is no table with a line of names."""
-    if has_images(path):
+    if kind_of_file(path) == "images":
         raise UserError(
             f"{path}: holds images; docs/config/networks.md (How do I train on images?) says what to write for them"
         )
@@ -67,7 +67,7 @@ def own_layout(path: Path, header: Sequence[str], dialect: Dialect, decimal: str
     sources = names_for(header)
     if not sources:
         raise UserError(f"{path}: no column of its header has a name")
-    if packing(path) != "parquet":
+    if kind_of_file(path) != "parquet":
         return layout_of_csv(path, header, sources, dialect, decimal)
     columns = columns_of_parquet(path, sources)
     if not columns:
@@ -153,7 +153,7 @@ def with_labels(layout: Layout, path: Path, rows: pl.DataFrame) -> tuple[Layout,
     A column whose values all have a label is a factor, and its labels are for the pages. If only some have one, such as codes
     for a refusal, the column stays a number, and the remark names these.
     """
-    kind = foreign_kind(path)
+    kind = kind_of_file(path)
     if kind not in ("stata", "spss"):
         return layout, {}
     labels, of_columns = dict(value_labels(path, kind)), column_labels(path, kind)
@@ -198,7 +198,7 @@ def label_and_codes(label: str) -> tuple[str, dict[str, str]]:
 
 def unread_columns(path: Path, header: Sequence[str], layout: Layout) -> dict[str, str]:
     """The columns of a Parquet file that a layout cannot have, by name, with their types."""
-    if has_images(path) or packing(path) != "parquet":
+    if kind_of_file(path) != "parquet":
         return {}
     sources = {column.source for column in layout.columns.values()}
     schema = read_schema(path)
@@ -223,7 +223,7 @@ def layout_of_csv(
     tables = distinct_texts(path, header, as_text)
     texts = {name: table["text"] for name, table in tables.items()}
     known = {name: table.filter(~pl.col("text").is_in(MARKS)) for name, table in tables.items()}
-    decimal = "." if foreign_kind(path) else decimal
+    decimal = decimal if kind_of_file(path) == "csv" else "."
     numerals, remarks = numerals_of({name: table["text"] for name, table in known.items()}, dialect.separator, decimal)
     types = {name: type_of(of_column["text"], numerals) for name, of_column in known.items()}
     strange = {
