@@ -72,21 +72,18 @@ def collapse(
     settings, rows = settings.model_copy(update={"columns": known}), dictionary.rows["train"]
     many = [name for name in known if dictionary.columns[name].distinct is None]
     far = [name for name in settings.responses if dictionary.columns[name].is_far]
-    keys = Keys.of(settings, files, dictionary) if not (many or far) else None
-    columns: dict[str, np.ndarray] | None = None
-    if keys is None:
-        reason = (
-            f"`{many[0]}` has too many different numbers"
-            if many
-            else f"`{far[0]}` has a mean so far from 0 for its spread that means of rows would lose digits"
-        )
+    if many:
+        reason = f"`{many[0]}` has too many different numbers"
+    elif far:
+        reason = f"`{far[0]}` has a mean so far from 0 for its spread that means of rows would lose digits"
     else:
+        keys = Keys.of(settings, files, dictionary)
         rows_of_keys = _RowsOfKeys(dictionary, settings, keys, KeyTally(keys.words))
         reason = rows_of_keys.add_all(files)
-        columns = None if reason else rows_of_keys.collapsed()
+    columns = {} if reason else rows_of_keys.collapsed()
     with replaced(folder) as partial:
         (partial / "shards").mkdir()
-        if keys is None or columns is None:
+        if reason:
             log(f"not collapsed: {reason}")
             return _finish(partial, files, rows, dropped={reason: rows})
         log(f"{rows:,} training rows have {len(columns[MISSING]):,} different combinations of values")

@@ -214,24 +214,20 @@ def first_day(name: str, form: str) -> "pl.Expr":
     return pl.date(1960 + months // 12, months % 12 + 1, 1).alias(name)
 
 
-def value_labels(path: Path, kind: str) -> dict[str, dict[int, str]]:
-    """The labels of whole numbers in a Stata or SPSS file, by column and number; not those of Stata's missing values .a to .z."""
-    labels = read_statistical(path, kind)[1].variable_value_labels
-    return {
+def labels_in(path: Path, kind: str) -> tuple[dict[str, dict[int, str]], dict[str, str]]:
+    """The labels of whole numbers in a Stata or SPSS file, by column and number; not those of Stata's missing values .a to .z.
+    And what the file calls its columns on paper (variable labels), by column; those that say more than the name."""
+    about = read_statistical(path, kind)[1]
+    of_values = {
         name: {
             int(value): label
             for value, label in of_column.items()
             if isinstance(value, (int, float)) and float(value).is_integer() and label.strip()
         }
-        for name, of_column in labels.items()
+        for name, of_column in about.variable_value_labels.items()
     }
-
-
-def column_labels(path: Path, kind: str) -> dict[str, str]:
-    """What a Stata or SPSS file calls its columns on paper (variable labels), by column; those that say more than the name."""
-    labels = read_statistical(path, kind)[1].column_names_to_labels
-    written = {name: " ".join((label or "").split()) for name, label in labels.items()}
-    return {name: label for name, label in written.items() if label not in ("", name)}
+    written = {name: " ".join((label or "").split()) for name, label in about.column_names_to_labels.items()}
+    return of_values, {name: label for name, label in written.items() if label not in ("", name)}
 
 
 def json_as_csv(path: Path, lines: IO[bytes]) -> Iterator[bytes]:

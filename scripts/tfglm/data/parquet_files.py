@@ -104,11 +104,6 @@ def is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def is_time(kind: pa.DataType) -> bool:
-    """Whether a column has dates with a time of day."""
-    return bool(pa.types.is_timestamp(kind))
-
-
 def holds_text(path: Path, column: str) -> bool:
     """Whether the bytes of a column, in its first rows, are text in UTF-8."""
     first = next(batches(path, [column]), None)
@@ -131,7 +126,7 @@ def check_types(path: Path, columns: Mapping[str, LayoutColumn]) -> None:
         kind = schema.field(column.source).type
         # A column of nulls has no type of its own.
         takes = READABLE_AS.get(natural_type(kind) or "", set()) | ({column.type} if pa.types.is_null(kind) else set())
-        if not is_time(kind):
+        if not pa.types.is_timestamp(kind):
             takes -= {"clock"} if natural_type(kind) == "date" else set()
         if column.type not in takes:
             others = f"; it can be read as {', '.join(sorted(takes))}" if takes else ""

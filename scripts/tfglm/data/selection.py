@@ -134,13 +134,12 @@ class Selection:
     """The config applied to one layout.
 
     `kinds` are the kinds of the kept columns, as far as they are known. `needed` are the columns of the layout to read.
-    `plain` are the kept columns that are read unchanged; the `queries` compute the `computed` columns and the conditions.
+    The `queries` compute the `computed` columns and the conditions; other kept columns are read unchanged.
     `reasons` are the names under which rows are dropped, in the order in which conditions are tried.
     """
 
     kinds: dict[str, Kind | None]
     needed: frozenset[str]
-    plain: tuple[str, ...]
     computed: tuple[str, ...]
     reasons: tuple[str, ...]
     splits: tuple[int, ...]
@@ -280,7 +279,6 @@ def _selection(layout: Layout, settings: SelectionConfig, name: str) -> Selectio
     return Selection(
         kinds={column: KINDS.get(columns.known[column].base_type()) for column in settings.columns},
         needed=frozenset(plain) | (used - {FILE, RANDOM}),
-        plain=plain,
         computed=computed,
         reasons=(*(f"where: {reason}" for reason in settings.where), "in no split"),
         splits=tuple(number for number, split in enumerate(SPLITS) if getattr(settings.split, split)),

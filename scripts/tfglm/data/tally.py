@@ -82,8 +82,14 @@ class Keys:
         return max(self.word.values(), default=0) + 1
 
     def tables(self, file: IngestedFile) -> dict[str, np.ndarray]:
-        """The number of each code of a file, by column."""
-        return {name: numbers_of_codes(file, name, known) for name, known in self.values.items()}
+        """The number of each code of a file among the values, from 1, by column; 0 for none."""
+        tables = {}
+        for name, known in self.values.items():
+            codes = file.values(file.codes(name).name).cast(known.schema["value"]).alias("value").to_frame()
+            numbered = known.select("value").with_row_index("number", 1)
+            numbers = codes.join(numbered, on="value", how="left", maintain_order="left")["number"]
+            tables[name] = np.append(0, numbers.fill_null(0).to_numpy()).astype(np.int64)
+        return tables
 
     def joined(self, numbers: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
         """The keys of rows with these numbers by column, int64 [words, rows]."""
@@ -101,11 +107,3 @@ class Keys:
             rest[self.word[name]], of_column = np.divmod(rest[self.word[name]], size)
             numbers[name] = of_column.astype(code_type(size - 1))
         return numbers
-
-
-def numbers_of_codes(file: IngestedFile, name: str, known: pl.DataFrame) -> np.ndarray:
-    """The number of each code of a column of a file among the values that are `known`, from 1; 0 for none."""
-    codes = file.values(file.codes(name).name).cast(known.schema["value"]).alias("value").to_frame()
-    numbered = known.select("value").with_row_index("number", 1)
-    numbers = codes.join(numbered, on="value", how="left", maintain_order="left")["number"]
-    return np.append(0, numbers.fill_null(0).to_numpy()).astype(np.int64)

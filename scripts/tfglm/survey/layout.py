@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,10 +13,10 @@ import pyarrow as pa
 
 from tfglm.config import FILE, RANDOM, Dialect, Layout, LayoutColumn
 from tfglm.config.base import LONGEST_NAME, is_hidden
-from tfglm.data.foreign import column_labels, value_labels
+from tfglm.data.foreign import labels_in
 from tfglm.data.header import conversion_command
 from tfglm.data.packing import kind_of_file
-from tfglm.data.parquet_files import batches, holds_text, is_bytes, is_time, natural_type, read_schema
+from tfglm.data.parquet_files import batches, holds_text, is_bytes, natural_type, read_schema
 from tfglm.data.parser import UNREADABLE, Parser
 from tfglm.data.sql import parsed
 from tfglm.errors import UserError, counted, short
@@ -112,7 +113,9 @@ def columns_of_parquet(path: Path, sources: Mapping[str, str]) -> dict[str, Layo
             kind = type_of(texts).type if len(texts) else kind
         if kind and not (is_bytes(of_file) and not holds_text(path, source)):
             columns[name] = LayoutColumn.model_validate({"type": kind, "source": source})
-    timed = {name: column for name, column in columns.items() if is_time(schema.field(column.source).type)}
+    timed = {
+        name: column for name, column in columns.items() if pa.types.is_timestamp(schema.field(column.source).type)
+    }
     return columns | clocks_of(columns, timed)
 
 
@@ -156,30 +159,26 @@ def with_labels(layout: Layout, path: Path, rows: pl.DataFrame) -> tuple[Layout,
     kind = kind_of_file(path)
     if kind not in ("stata", "spss"):
         return layout, {}
-    labels, of_columns = dict(value_labels(path, kind)), column_labels(path, kind)
-    columns = {}
+    labels, of_columns = labels_in(path, kind)
+    columns, remarks = {}, {}
     for name, column in layout.columns.items():
         label, codes = label_and_codes(one_line(of_columns.get(column.source) or ""))
-        columns[name] = column.model_copy(update={"label": label or None})
         of_values = labels.get(column.source, {})
         # Labels that are numbers say nothing, unless the label of the column says what they mean.
         if codes and all(re.fullmatch("-?[0-9]+", str(code)) for code in of_values.values()):
             meant = {value: codes.get(str(code), str(code)) for value, code in of_values.items()}
-            labels[column.source] = meant or {int(code): meaning for code, meaning in codes.items()}
-    remarks = {}
-    for name, column in list(columns.items()):
-        of_column = labels.get(column.source)
-        if not of_column or column.type != "integer":
-            continue
-        values = set(rows[name].drop_nulls())
-        if values <= of_column.keys():
-            written = {str(value): one_line(label) for value, label in sorted(of_column.items())}
-            columns[name] = column.model_copy(update={"labels": written})
-        elif found := sorted(values & of_column.keys()):
-            shown = ", ".join(f"{value} is {of_column[value]}" for value in found[:5])
-            remarks[name] = (
-                f"a number of which some values have labels: {shown}; if they mean no value, add them to missing"
-            )
+            of_values = meant or {int(code): meaning for code, meaning in codes.items()}
+        update: dict[str, Any] = {"label": label or None}
+        if of_values and column.type == "integer":
+            values = set(rows[name].drop_nulls())
+            if values <= of_values.keys():
+                update["labels"] = {str(value): one_line(label) for value, label in sorted(of_values.items())}
+            elif found := sorted(values & of_values.keys()):
+                shown = ", ".join(f"{value} is {of_values[value]}" for value in found[:5])
+                remarks[name] = (
+                    f"a number of which some values have labels: {shown}; if they mean no value, add them to missing"
+                )
+        columns[name] = column.model_copy(update=update)
     return layout.model_copy(update={"columns": columns}), remarks
 
 
