@@ -11,7 +11,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.networks.counts import TrainingCounts, count
-from tfglm.networks.cutting import OwnBatches, batches_of_an_epoch, rows_at_once
+from tfglm.networks.cutting import OwnBatches, batches_of_readers, rows_at_once
 from tfglm.networks.pipeline import Batch, Batches
 from tfglm.networks.rows import WEIGHT, Units
 from trainings import training_of
@@ -44,7 +44,7 @@ def owned(units: Units) -> list[range]:
 def epochs(units: Units, first: int, end: int, **keys) -> list[list[Batch]]:
     """The batches of each process."""
     lines = [len(units.train(number).numbers) for number in range(len(units))]
-    filled = batches_of_an_epoch(lines, settings(**keys))
+    filled = batches_of_readers(lines, WORKERS, BATCH // WORKERS)
     return [
         list(Batches(units, settings(**keys), own, max(filled) - of_own).epochs(first, end))
         for own, of_own in zip(owned(units), filled, strict=True)

@@ -1,6 +1,6 @@
 """Weights on parameter servers: a step that pulls and pushes them is the step that the network itself would take."""
 
-import json
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -9,14 +9,11 @@ import tensorflow as tf
 from test_models import flights
 
 from pools import design_of, ingest_frame
-from tfglm.config import LayersConfig, OptimizerConfig
+from tfglm.config import LayersConfig, OptimizerConfig, TrainingConfig
 from tfglm.data.dictionary import merge
-from tfglm.distribute import tasks
-from tfglm.distribute.tasks import Document, Task
-from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.networks import served
-from tfglm.networks.asynchronous import chunks, count_at_once
+from tfglm.networks.asynchronous import AsynchronousTraining, count_at_once
+from tfglm.networks.cutting import batches_of_readers
 from tfglm.networks.layers import OutputScale, network
 from tfglm.networks.optimizers import optimizer
 from tfglm.networks.pipeline import Batch
@@ -123,19 +120,6 @@ def test_steps_by_rows_with_shared_weights_are_those_of_the_network(units, name)
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("cache", [False, True])
-def test_a_worker_reads_the_rows_of_a_unit_by_a_task(sources, units, cache):
-    settings = json.dumps(sources.words | {"cache": cache})
-    task = Task(served.KIND, Document.of(sources.design.read_text()), settings)
-    for _ in range(2):
-        vector = tasks.run(task, [[np.array([0])]], {})
-        groups, numbers = units.train(0)
-        np.testing.assert_array_equal(vector[: groups.size].reshape(groups.shape), groups)
-        np.testing.assert_array_equal(vector[groups.size :].reshape(numbers.shape), numbers)
-    with pytest.raises(UserError, match="IndexError"):
-        tasks.run(task, [[np.array([len(units)])]], {})
-
-
 @pytest.mark.parametrize("amsgrad", [False, True])
 def test_adam_for_shared_weights_takes_the_steps_of_that_of_keras(amsgrad):
     random = np.random.default_rng(1)
@@ -156,14 +140,15 @@ def test_adam_for_shared_weights_takes_the_steps_of_that_of_keras(amsgrad):
 
 
 @pytest.mark.parametrize(("rows", "workers"), [([0, 500, 300, 0, 1], 2), ([100_000] * 7, 3), ([10], 8)])
-def test_each_unit_is_in_one_chunk(rows, workers):
-    order = list(reversed(range(len(rows))))
-    of_chunks = chunks(rows, 64, 2**17, workers, order)
-    placed = [unit for units, _ in of_chunks for unit in units]
-    assert {unit for unit in order if rows[unit]} <= set(placed) and len(set(placed)) == len(placed)
-    assert [batches for _, batches in of_chunks] == [
-        -(-sum(rows[unit] for unit in units) // 64) for units, _ in of_chunks
-    ]
+def test_each_batch_is_in_one_turn_of_an_epoch(rows, workers):
+    training = object.__new__(AsynchronousTraining)
+    training._settings, training._servers = TrainingConfig(batch_size=64), SimpleNamespace(workers=workers)
+    training._batches_of_readers = batches_of_readers(rows, len(rows), 64)
+    turns = training._turns(3)
+    batches = sorted((turn.reader, turn.first + number) for turn in turns for number in range(turn.batches))
+    assert batches == [(place, number) for place, size in enumerate(rows) for number in range(-(-size // 64))]
+    assert all(turn.batches and turn.epoch == 3 for turn in turns)
+    assert turns == training._turns(3)
 
 
 def test_no_step_of_two_at_the_same_time_is_lost():

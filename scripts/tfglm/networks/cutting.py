@@ -6,7 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from tfglm.config import TrainingConfig
 from tfglm.networks.rows import WEIGHT, NetworkRows, Units
 
 MIXED_ROWS = 2**17
@@ -20,9 +19,8 @@ KEPT_CHUNKS = 4
 """Chunks of batches that a reader keeps: the present one and the next one, of itself and of a reader that is late."""
 
 
-def batches_of_an_epoch(lines_of_units: Sequence[int], settings: TrainingConfig) -> list[int]:
-    """Return the number of batches of each of the `settings.readers`, given the rows of each unit."""
-    readers, size = settings.readers, settings.batch_size // settings.readers
+def batches_of_readers(lines_of_units: Sequence[int], readers: int, size: int) -> list[int]:
+    """Return the number of batches of `size` rows that each reader has in an epoch, given the rows of each unit."""
     return [-(-sum(lines_of_units[reader::readers]) // size) for reader in range(readers)]
 
 
@@ -71,13 +69,23 @@ class OwnBatches:
         That of the order; None for the order of the rows.
     cache
         Whether units that have been read stay in memory.
+    ahead
+        Whether to read on while a batch is used: for a process that takes all batches of a reader.
     """
 
     def __init__(
-        self, units: Units, lines: Sequence[int], readers: int, size: int, at_once: int, seed: int | None, cache: bool
+        self,
+        units: Units,
+        lines: Sequence[int],
+        readers: int,
+        size: int,
+        at_once: int,
+        seed: int | None,
+        cache: bool,
+        ahead: bool = True,
     ) -> None:
         self._lines, self._readers, self._size, self._at_once, self._seed = lines, readers, size, at_once, seed
-        self._widths = units.widths
+        self._widths, self._ahead = units.widths, ahead
         # A unit may be in two chunks.
         self._unit = functools.lru_cache(maxsize=None if cache else 1)(units.train)
         self._chunks: dict[tuple[int, int, int], Future[tuple[np.ndarray, ...]]] = {}
@@ -90,11 +98,9 @@ class OwnBatches:
         if first >= sum(self._lines[reader :: self._readers]):
             return tuple(np.zeros((self._size, width)) for width in self._widths)
         groups, numbers, _ = self._chunk(reader, epoch, place).result()
-        # It is read while the steps of this one are taken.
-        if (place + 1) * self._at_once < sum(self._lines[reader :: self._readers]):
-            self._chunk(reader, epoch, place + 1)
-        else:
-            self._chunk(reader, epoch + 1, 0)
+        if self._ahead:
+            is_last = (place + 1) * self._at_once >= sum(self._lines[reader :: self._readers])
+            self._chunk(reader, *((epoch + 1, 0) if is_last else (epoch, place + 1)))
         return groups[within], numbers[within]
 
     def _chunk(self, reader: int, epoch: int, place: int) -> Future[tuple[np.ndarray, ...]]:

@@ -1,15 +1,18 @@
 """The common part of `asynchronous` and `synchronous`: training a network whose weights are on parameter servers."""
 
 import json
-from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
 from tfglm.distribute.tasks import Document, Task
+from tfglm.networks import served
+from tfglm.networks.cutting import rows_at_once
 from tfglm.networks.optimizers import optimizer
 from tfglm.networks.pipeline import Batch
+from tfglm.networks.rows import WEIGHT
 from tfglm.networks.shared_weights import Pulled, SharedWeights
 from tfglm.networks.sources import Sources
 from tfglm.networks.training import Assignment, Trained, Training
@@ -24,10 +27,30 @@ class TrainingOnServers(Training):
         with servers.readable():
             super().__init__(assigned, servers.strategy)
 
-    def _task(self, kind: str, **settings: Any) -> Task:
-        """The task of a worker that reads rows."""
+    def _let_workers_read(self, readers: int, ahead: bool) -> None:
+        """Cut the rows into the batches of so many readers, which workers read (`cutting.OwnBatches`)."""
+        settings = self._settings
+        self._size = settings.batch_size // settings.readers
+        batches = {
+            "lines": self.counts.lines_of_units,
+            "readers": readers,
+            "size": self._size,
+            "at_once": rows_at_once(self._size, self._widths[1], settings.shuffle_buffer),
+            "seed": settings.seed if settings.shuffle else None,
+            "cache": settings.cache,
+            "ahead": ahead,
+        }
         design = Document.of(self._sources.design.read_text(encoding="utf-8"))
-        return Task(kind, design, json.dumps(self._sources.words | settings))
+        self._reading = Task(served.BATCHES, design, json.dumps(self._sources.words | {"batches": batches}))
+
+    def _read(self, place: tf.Tensor) -> Batch:
+        """The batch at a place (reader, epoch, number), which this worker reads. Its shares are the weights of its rows."""
+        kinds = (("<i8", (3,)),)
+        vector = remote.operation_of(self._reading, {}, [kinds], tf.zeros(0, tf.float64), place)
+        groups, numbers = self._widths
+        of_groups = tf.reshape(vector[: self._size * groups], [self._size, groups])
+        of_numbers = tf.cast(tf.reshape(vector[self._size * groups :], [self._size, numbers]), tf.float32)
+        return Batch(tf.cast(of_groups, tf.int32), of_numbers, of_numbers[:, WEIGHT], tf.range(self._size))
 
     def run(self, until: int | None = None) -> Trained:
         """See `Training.run`. Raises UserError too if a ps is lost."""

@@ -21,14 +21,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
-from tfglm.networks import served
-from tfglm.networks.cutting import rows_at_once
 from tfglm.networks.layers import mixed_over_rows, with_state
 from tfglm.networks.on_servers import TrainingOnServers
 from tfglm.networks.pipeline import Batch
-from tfglm.networks.rows import WEIGHT
 from tfglm.networks.sources import Sources
 from tfglm.networks.training import Assignment
 
@@ -42,16 +38,7 @@ class SynchronousTraining(TrainingOnServers):
         self._weight_of_part: tf.Tensor | None = None
         """The weight of the rows of a part, if their shares in the batch are not known yet."""
         super().__init__(assigned, servers, sources)
-        self._size = settings.batch_size // settings.readers
-        batches = {
-            "lines": self.counts.lines_of_units,
-            "readers": settings.readers,
-            "size": self._size,
-            "at_once": rows_at_once(self._size, self._widths[1], settings.shuffle_buffer),
-            "seed": settings.seed if settings.shuffle else None,
-            "cache": settings.cache,
-        }
-        self._reading = self._task(served.BATCHES, batches=batches)
+        self._let_workers_read(settings.readers, ahead=True)
 
     def _part_of_penalty(self, penalties: Sequence[tf.Tensor]) -> tf.Tensor:
         whole = super()._part_of_penalty(penalties)
@@ -129,13 +116,8 @@ class SynchronousTraining(TrainingOnServers):
         by which the loss and the gradients are still to be divided."""
         own = tf.distribute.coordinator.experimental_get_current_worker_index()
         part = tf.where(wanted < 0, own, wanted)
-        words = tf.stack([part, place[1], place[2]])
-        vector = remote.operation_of(self._reading, {}, [(("<i8", (3,)),)], tf.zeros(0, tf.float64), words)
-        groups, numbers = self._widths
-        of_groups = tf.reshape(vector[: self._size * groups], [self._size, groups])
-        of_numbers = tf.cast(tf.reshape(vector[self._size * groups :], [self._size, numbers]), tf.float32)
-        places = tf.cast(part, tf.int32) * self._size + tf.range(self._size)
-        batch = Batch(tf.cast(of_groups, tf.int32), of_numbers, of_numbers[:, WEIGHT], places)
+        batch = self._read(tf.stack([part, place[1], place[2]]))
+        batch = batch._replace(place=tf.cast(part, tf.int32) * self._size + batch.place)
         self._weight_of_part = tf.reduce_sum(batch.share)
         loss, of_vector, levels, rows, changes = self._strategy.run(
             self._gradient_of_replica, (batch, tf.cast(place[0], tf.int32))

@@ -29,7 +29,7 @@ from tfglm.errors import UserError
 from tfglm.networks import drawing, own, predict
 from tfglm.networks.callbacks import Callbacks
 from tfglm.networks.counts import count
-from tfglm.networks.cutting import batches_of_an_epoch
+from tfglm.networks.cutting import batches_of_readers
 from tfglm.networks.layers import mixed_over_rows, network, with_state
 from tfglm.networks.losses import TrainingLoss, metrics_of
 from tfglm.networks.optimizers import SummedFirst, optimizer
@@ -146,7 +146,8 @@ class Training:
             raise UserError(
                 f"{self._where}.batch_size: {settings.batch_size:,} is more than the {self.counts.lines:,} training rows"
             )
-        of_processes = batches_of_an_epoch(self.counts.lines_of_units, settings)
+        size = settings.batch_size // settings.readers
+        of_processes = batches_of_readers(self.counts.lines_of_units, settings.readers, size)
         self._batches_of_all_rows = max(of_processes)
         self._batches = Batches(units, settings, own, max(of_processes) - of_processes[reader])
         self._set_length(settings.steps_per_epoch or self._batches_of_all_rows)
