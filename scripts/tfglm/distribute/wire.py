@@ -67,7 +67,7 @@ def opened(words: np.ndarray) -> tuple[bytes, np.ndarray]:
     """The header of a `message`, and the words of its arrays. Raises UserError for a message that no chief writes."""
     length = int(words[0]) if words.ndim == 1 and len(words) else -1
     end = 1 + -(-length // WORD)
-    if not 0 <= length <= LONGEST_HEADER or end > len(words):
+    if length < 0 or end > len(words):
         raise UserError(f"refused: a message of {words.size:,} words, with a header of {length:,} bytes")
     return words[1:end].tobytes()[:length], words[end:]
 
