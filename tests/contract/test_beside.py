@@ -31,18 +31,8 @@ def roles(folder: Path, role: str, count: int, *more: object) -> Iterator[subpro
     """So many processes of a role, whose import of TensorFlow takes 3 s: longer than one may be stopped."""
     server = stand_in_for_tensorflow(folder / "stand_in")
     server.write_text(f"import time\ntime.sleep(3)\n{server.read_text()}")
-    line = [
-        sys.executable,
-        "-c",
-        HASTY,
-        SCRIPTS / "roles.py",
-        role,
-        "--count",
-        count,
-        "--roster",
-        folder / "roster.json",
-    ]
-    line += ["--log", folder / "roles.log", "--parent", os.getpid(), *more]
+    line = [sys.executable, "-c", HASTY, SCRIPTS / "roles.py", role, "--count", count]
+    line += ["--roster", folder / "roster.json", "--log", folder / "roles.log", "--parent", os.getpid(), *more]
     environment = {**ENVIRONMENT, "PYTHONPATH": f"{folder / 'stand_in'}:{SCRIPTS}"}
     running = subprocess.Popen(list(map(str, line)), env=environment)
     try:

@@ -129,17 +129,7 @@ def test_tasks_take_their_places_and_end_with_the_step(tmp_path: Path, stand_ins
 def test_on_a_single_node_the_processes_are_started_without_a_step(tmp_path: Path, stand_ins: dict[str, str]) -> None:
     """So that they can have a network of their own."""
     (tmp_path / "squeue").write_text("#!/bin/sh\necho 1\n")
-    script = [
-        "ps",
-        "--count",
-        "1",
-        "--launcher",
-        "srun",
-        "--roster",
-        str(tmp_path / "ps.json"),
-        "--parent",
-        str(os.getpid()),
-    ]
+    script = f"ps --count 1 --launcher srun --roster {tmp_path / 'ps.json'} --parent {os.getpid()}".split()
     line = [sys.executable, ROOT / "scripts/isolate.py", "--launcher", "srun", "--network", tmp_path / "network.json"]
     roles = subprocess.Popen([*map(str, line), "roles.py", *script], env=stand_ins)
     deadline = time.monotonic() + 20

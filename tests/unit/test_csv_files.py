@@ -16,15 +16,8 @@ from tfglm.report import pages
 from tfglm.results import csv_files, row_files
 
 FORMULAS = [
-    "=1+1",
-    "+cmd|' /C calc'!A0",
-    "-2+3",
-    "@SUM(1)",
-    "\t=1",
-    "\r=1",
-    '=HYPERLINK("http://x","y")',
-    "\uff1d1",
-    "-",
+    *("=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(1)"),
+    *("\t=1", "\r=1", '=HYPERLINK("http://x","y")', "\uff1d1", "-"),
 ]
 PLAIN = ["-5", "+5", "-1.5e3", "NA", "", "AA", "a=b", "0005", "'quoted", "two\nlines", "a\rb", 'say "x"']
 LOOK_QUOTED = ["'=1+1", "''=1", "'-5", "'@x"]

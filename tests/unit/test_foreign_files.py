@@ -274,39 +274,26 @@ def test_numbers_with_thousands_per_cents_and_currencies(texts, decimal, values)
 
 
 @pytest.mark.parametrize(
-    ("columns", "separator", "decimal", "thousands", "said"),
+    ("columns", "marks", "said"),
     [
-        ({"a": ["1.234", "20.000"], "b": ["5.000,00"]}, ",", ",", ".", {}),
-        ({"a": ["1,234", "680"], "b": ["0.5", "1.25"]}, ";", ".", ",", {}),
-        ({"a": ["1.234", "14.927"]}, ";", ".", None, {"a": "1.234 is read as 1.234, but could mean 1234"}),
-        ({"a": ["0.123", "14.927"]}, ";", ".", None, {}),
-        (
-            {"a": ["680", "913", "12", *(f"{n}.{7 * n}" for n in range(20, 40))]},
-            ";",
-            ",",
-            ".",
-            {"a": "could mean 20.14"},
-        ),
+        ({"a": ["1.234", "20.000"], "b": ["5.000,00"]}, ",,.", {}),
+        ({"a": ["1,234", "680"], "b": ["0.5", "1.25"]}, ";.,", {}),
+        ({"a": ["1.234", "14.927"]}, ";.", {"a": "1.234 is read as 1.234, but could mean 1234"}),
+        ({"a": ["0.123", "14.927"]}, ";.", {}),
+        ({"a": ["680", "913", "12", *(f"{n}.{7 * n}" for n in range(20, 40))]}, ";,.", {"a": "could mean 20.14"}),
         (
             {"a": ["1,234", "14,927"]},
-            ",",
-            ".",
-            ",",
+            ",.,",
             {"a": "1,234 is read as 1234, but could mean 1.234; if so, ask again with "},
         ),
-        (
-            {"a": ["1.5", "2.5"], "b": ["1,5", "2,5"], "c": ["7.25"]},
-            ",",
-            ".",
-            None,
-            {"b": "1,5, unlike those of other columns"},
-        ),
-        ({"a": ["12", "7"]}, ";", ".", None, {}),
+        ({"a": ["1.5", "2.5"], "b": ["1,5", "2,5"], "c": ["7.25"]}, ",.", {"b": "1,5, unlike those of other columns"}),
+        ({"a": ["12", "7"]}, ";.", {}),
     ],
 )
-def test_a_file_has_one_convention_and_what_another_would_read_is_said(columns, separator, decimal, thousands, said):
-    numerals, remarks = numerals_of({name: pl.Series(texts) for name, texts in columns.items()}, separator)
-    assert (numerals.decimal, numerals.thousands) == (decimal, thousands) and remarks.keys() == said.keys()
+def test_a_file_has_one_convention_and_what_another_would_read_is_said(columns, marks, said):
+    """The marks separate columns, decimals and thousands."""
+    numerals, remarks = numerals_of({name: pl.Series(texts) for name, texts in columns.items()}, marks[0])
+    assert f"{numerals.decimal}{numerals.thousands or ''}" == marks[1:] and remarks.keys() == said.keys()
     assert all(said[name] in remark for name, remark in remarks.items())
 
 

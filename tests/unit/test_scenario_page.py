@@ -12,19 +12,8 @@ WORDS = Words({"carrier": {"UA": "United"}, "size": {"1": "small"}}, {}, {}, {"h
 
 
 def table(**more) -> pd.DataFrame:
-    names = [
-        "at",
-        "against",
-        "term",
-        "level",
-        "reference",
-        "estimate",
-        "std_error",
-        "ci_lower",
-        "ci_upper",
-        "p_value",
-        "status",
-    ]
+    names = ["at", "against", "term", "level", "reference", "estimate", "std_error", "ci_lower", "ci_upper"]
+    names += ["p_value", "status"]
     rows = [
         ("early", "", "", "", "", 0.25, 0.02, 0.21, 0.29, np.nan, ""),
         ("late", "", "", "", "", 0.35, 0.02, 0.31, 0.39, np.nan, ""),

@@ -7,7 +7,16 @@ import write_images
 from runs import REPOSITORY, configure, planned, snakemake, write_asa
 
 RULES = ("chief", "check_network", "train", "train_on_cluster", "evaluate", "compare_models")
-OF_ONES_OWN = dict(zip(RULES, (1, 1, 1, 0, 2, 1), strict=True))
+PLANS = {
+    "aliasing": (2, 0, 0, 0, 2, 1),
+    "wide_and_deep": (1, 0, 2, 0, 3, 1),
+    "residual": (1, 1, 1, 0, 2, 1),
+    "two_towers": (1, 1, 1, 0, 2, 1),
+    "mixer": (0, 1, 1, 0, 1, 0),
+    "digits": (0, 0, 3, 0, 3, 0),
+    "scaling": (0, 0, 2, 13, 15, 0),
+}
+"""How many jobs of each of these rules an example has."""
 MINE = {
     "data": {"files": ["2006.csv"], "split": {"train": "TRUE"}, "columns": ["arr_delay", "carrier"]},
     "models": {"mine": {"formula": "arr_delay ~ carrier", "family": "gaussian"}},
@@ -33,40 +42,7 @@ def test_each_example_has_a_plan(tmp_path):
     for plan in plans.values():
         plan["evaluate"] = sum(count for rule, count in plan.items() if rule.startswith("evaluate"))
     assert {name: {rule: plan.get(rule, 0) for rule in RULES} for name, plan in plans.items()} == {
-        "aliasing": {
-            "chief": 2,
-            "check_network": 0,
-            "train": 0,
-            "train_on_cluster": 0,
-            "evaluate": 2,
-            "compare_models": 1,
-        },
-        "wide_and_deep": {
-            "chief": 1,
-            "check_network": 0,
-            "train": 2,
-            "train_on_cluster": 0,
-            "evaluate": 3,
-            "compare_models": 1,
-        },
-        **dict.fromkeys(("residual", "two_towers"), OF_ONES_OWN),
-        "mixer": OF_ONES_OWN | {"chief": 0, "evaluate": 1, "compare_models": 0},
-        "digits": {
-            "chief": 0,
-            "check_network": 0,
-            "train": 3,
-            "train_on_cluster": 0,
-            "evaluate": 3,
-            "compare_models": 0,
-        },
-        "scaling": {
-            "chief": 0,
-            "check_network": 0,
-            "train": 2,
-            "train_on_cluster": 13,
-            "evaluate": 15,
-            "compare_models": 0,
-        },
+        name: dict(zip(RULES, counts, strict=True)) for name, counts in PLANS.items()
     }
 
 
