@@ -92,6 +92,14 @@ def results(folder: Path) -> dict[str, str]:
     return {name: digest for name, digest in every.items() if not passing.search(name)}
 
 
+def configure_few(folder: Path, files: list[str], columns: dict[str, str], model: dict) -> None:
+    """Write few.yaml, a config with a model `m` of files that have these columns; its results are in results/few."""
+    (folder / "table.yaml").write_text(yaml.safe_dump({"columns": columns}))
+    data = {"files": files, "layout": ["table.yaml"], "columns": [*columns], "split": {"train": "TRUE"}}
+    config = {"data": data, "models": {"m": model}, "cluster": {"strategy": "one_device"}, "results": "results/few"}
+    (folder / "few.yaml").write_text(yaml.safe_dump(config))
+
+
 def results_of_models(folder: Path) -> dict[str, str]:
     """A digest of what fits and their results consist of, but for times and addresses."""
     names = contents(folder / RESULTS / "models")

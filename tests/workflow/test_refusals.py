@@ -5,9 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
-from runs import ENVIRONMENT, REPOSITORY, RESULTS, configure, planned, results, snakemake
+from runs import ENVIRONMENT, REPOSITORY, RESULTS, configure, configure_few, planned, results, snakemake
 
 
 def with_model(**keys):
@@ -133,26 +132,13 @@ def test_a_contrast_of_a_coefficient_without_an_estimate_leaves_the_other_tables
     rows = "".join(f"{int(n % 3 == 0 or n % 10 == 2)},{'ABC'[n % 10 // 4]}\n" for n in range(200))
     rows = re.sub(r"^\d,C$", "1,C", rows, flags=re.MULTILINE)
     (tmp_path / "table.csv").write_text("late,carrier\n" + rows)
-    (tmp_path / "table.yaml").write_text("columns: {late: integer, carrier: string}\n")
-    config = {
-        "data": {
-            "files": ["table.csv"],
-            "layout": ["table.yaml"],
-            "columns": ["late", "carrier"],
-            "split": {"train": "TRUE"},
-        },
-        "models": {
-            "m": {"formula": "late ~ carrier", "family": "binomial", "contrasts": {"x": {"carrier[C]": 1}}},
-        },
-        "cluster": {"strategy": "one_device"},
-        "results": "results/small",
-    }
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(config))
-    done = snakemake(tmp_path, "--configfile", "small.yaml")
+    model = {"formula": "late ~ carrier", "family": "binomial", "contrasts": {"x": {"carrier[C]": 1}}}
+    configure_few(tmp_path, ["table.csv"], {"late": "integer", "carrier": "string"}, model)
+    done = snakemake(tmp_path, "--configfile", "few.yaml")
     assert done.returncode == 1
     message = "error: models.m.contrasts.x: `carrier[C]` is separated, so it has no estimate to combine"
     assert message in done.stdout
-    folder = tmp_path / "results" / "small"
+    folder = tmp_path / "results" / "few"
     written = {path.name for path in (folder / "models" / "m").iterdir()}
     assert {"coefficients.csv", "terms.csv", "marginal_effects.csv", "coefficients.html"} <= written
     assert "contrasts.csv" not in written

@@ -8,7 +8,19 @@ import pytest
 import yaml
 
 from default_run import MODELS
-from runs import REPOSITORY, configure, contents, dry_runs, jobs_in, planned, read_json, read_table, snakemake, succeed
+from runs import (
+    REPOSITORY,
+    configure,
+    configure_few,
+    contents,
+    dry_runs,
+    jobs_in,
+    planned,
+    read_json,
+    read_table,
+    snakemake,
+    succeed,
+)
 from tfglm.config.inputs import FEWEST_SMALL
 
 FITTED_ANEW = {
@@ -178,6 +190,7 @@ def test_a_deleted_file_that_no_other_job_reads_is_made_again(finished, name):
 
 
 ROWS = ("results/few/data/rows.json", "--configfile", "few.yaml")
+DELAYS = {"delay": "number", "carrier": "string"}, {"formula": "delay ~ carrier", "family": "gaussian"}
 
 
 def moved(source, target):
@@ -218,15 +231,7 @@ def test_the_content_of_an_input_file_decides_whether_it_is_read_again(tmp_path,
     contents = {"same": text, "other": text.replace(",A,", ",C,"), "shorter": text[: text.rindex("\n", 0, 600_000)]}
     for name in names:
         (tmp_path / f"{name}.csv").write_text(text)
-    (tmp_path / "table.yaml").write_text("columns: {delay: number, carrier: string}\n")
-    data = {"layout": ["table.yaml"], "split": {"train": "TRUE"}, "columns": ["delay", "carrier"]}
-    config = {
-        "data": {"files": [f"{name}.csv" for name in names], **data},
-        "models": {"m": {"formula": "delay ~ carrier", "family": "gaussian"}},
-        "cluster": {"strategy": "one_device"},
-        "results": "results/few",
-    }
-    (tmp_path / "few.yaml").write_text(yaml.safe_dump(config))
+    configure_few(tmp_path, [f"{name}.csv" for name in names], *DELAYS)
     succeed(tmp_path, *ROWS)
     for name in names:
         brings, content = BROUGHT[name]
@@ -244,19 +249,7 @@ def test_the_content_of_an_input_file_decides_whether_it_is_read_again(tmp_path,
 
 
 def test_small_files_share_jobs_and_a_change_reads_those_of_one_job_again(tmp_path):
-    (tmp_path / "table.yaml").write_text("columns: {delay: number, carrier: string}\n")
-    config = {
-        "data": {
-            "files": ["data/*.csv"],
-            "layout": ["table.yaml"],
-            "split": {"train": "TRUE"},
-            "columns": ["delay", "carrier"],
-        },
-        "models": {"m": {"formula": "delay ~ carrier", "family": "gaussian"}},
-        "cluster": {"strategy": "one_device"},
-        "results": "results/few",
-    }
-    (tmp_path / "few.yaml").write_text(yaml.safe_dump(config))
+    configure_few(tmp_path, ["data/*.csv"], *DELAYS)
     (tmp_path / "data").mkdir()
 
     def write(name: str, rows: int) -> None:
