@@ -2,6 +2,7 @@
 
 import pytest
 
+from configs import message
 from tfglm.config import load
 from tfglm.errors import UserError
 from tfglm.formula.response import computed_response
@@ -101,6 +102,4 @@ def test_columns_that_the_formula_names_are_no_part_of_the_dot():
     ],
 )
 def test_the_answer_among_the_covariates_is_refused(formula, said):
-    with pytest.raises(UserError) as error:
-        load(config(formula, {"derive": {"late": "delay > 15", "log_y": "LN(y + 1)"}}), "config")
-    assert said in str(error.value)
+    assert said in message(load, config(formula, {"derive": {"late": "delay > 15", "log_y": "LN(y + 1)"}}), "config")

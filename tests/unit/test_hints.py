@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfglm.errors import UserError
+from configs import message
 from tfglm.formula.parse import parse
 
 REFUSED = {
@@ -58,20 +58,17 @@ REFUSED = {
 
 @pytest.mark.parametrize("formula", REFUSED)
 def test_what_to_write_instead_is_told(formula):
-    with pytest.raises(UserError) as error:
-        parse(formula, "models.m.formula")
-    assert str(error.value).startswith("models.m.formula: ") and REFUSED[formula] in str(error.value)
-    assert len(str(error.value)) < 600
+    refused = message(parse, formula, "models.m.formula")
+    assert refused.startswith("models.m.formula: ") and REFUSED[formula] in refused
+    assert len(refused) < 600
 
 
 def test_every_term_that_cannot_be_fitted_is_named():
-    with pytest.raises(UserError) as error:
-        parse("late ~ foo(a) + b + bar(c)", "f")
-    assert "`foo(a)` is not supported" in str(error.value) and "`bar(c)` is not supported" in str(error.value)
+    refused = message(parse, "late ~ foo(a) + b + bar(c)", "f")
+    assert "`foo(a)` is not supported" in refused and "`bar(c)` is not supported" in refused
 
 
 @pytest.mark.parametrize("right", ["C(month, contr.sum)", "I(distance^2)", "I(distance / 100)", "log(distance + 1)"])
 def test_of_what_is_right_in_a_formula_nothing_is_said(right):
-    with pytest.raises(UserError) as error:
-        parse(f"late ~ {right} + foo(a)", "f")
-    assert len(str(error.value).splitlines()) == 2 and "the functions are" in str(error.value)
+    refused = message(parse, f"late ~ {right} + foo(a)", "f")
+    assert len(refused.splitlines()) == 2 and "the functions are" in refused

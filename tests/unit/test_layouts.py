@@ -2,6 +2,7 @@
 
 import pytest
 
+from configs import message
 from tfglm.config import Layout, SelectionConfig, SourceConfig, coordinate_files, load_layouts, words_of_columns
 from tfglm.data.dictionary import merge
 from tfglm.data.header import read_header
@@ -140,18 +141,16 @@ def test_files_of_all_layouts_are_one_table(files):
 
 def test_a_header_that_fits_none_is_told_the_nearest_and_what_it_lacks():
     header = ASA.replace("UniqueCarrier", "Unique_Carrier").replace("Dest,", "").split(",")
-    with pytest.raises(UserError) as error:
-        choose(dict.fromkeys(LAYOUTS, header), LAYOUTS, SETTINGS, "2006.csv")
-    text = str(error.value)
+    text = message(choose, dict.fromkeys(LAYOUTS, header), LAYOUTS, SETTINGS, "2006.csv")
     assert text.startswith("2006.csv: the header fits no layout (tried: ")
     assert "nearest is `asa2009`" in text
     assert "\n  `Dest`\n  `UniqueCarrier`; did you mean `Unique_Carrier`?\n" in text
 
 
 def test_a_stray_file_is_named_whatever_the_config_says_of_the_others():
-    with pytest.raises(UserError) as error:
-        choose({name: ["id", "remark"] for name in LAYOUTS}, LAYOUTS, SETTINGS, "data/notes.csv")
-    first, *others = str(error.value).splitlines()
+    first, *others = message(
+        choose, {name: ["id", "remark"] for name in LAYOUTS}, LAYOUTS, SETTINGS, "data/notes.csv"
+    ).splitlines()
     assert first.startswith("data/notes.csv: the header fits no layout (tried: ") and "images" not in first
     assert "  the header has: id, remark" in others and "exclude it from data.files" in others[-1]
 
