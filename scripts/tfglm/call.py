@@ -47,6 +47,7 @@ from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.design.build import build_design, check_settings
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError, writing
+from tfglm.formula.read import columns_of
 from tfglm.model import Model
 from tfglm.report.pages import read_table
 from tfglm.results import csv_files, margins
@@ -207,7 +208,7 @@ def _fitted(
     if problems := column_problems(config, [every]):
         raise UserError("\n".join(problems))
     # The types of columns that nothing names need not be found out.
-    words = set(re.findall(r"\w+", json.dumps([columns, formula, of_data])))
+    words = {*columns, *columns_of(formula), *re.findall(r"\w+", json.dumps(of_data))}
     needed = [source if plain in words else "" for plain, source in names.items()]
     layout, _ = own_layout(next(iter(sources.values())), needed, dialect)
     selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")

@@ -274,7 +274,7 @@ class _DesignBuilder:
         numeric.sort(key=list(self.numeric).index)
         combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
         # A surface that a number multiplies keeps its constant, so its columns keep their means.
-        is_centred = term.is_tensor_product and len(numeric) == len(smooth)
+        is_centred = term.has_constant and len(numeric) == len(smooth)
         means = self.means([self.numeric[name] for name in numeric]) if is_centred else ()
         if term.is_surface:
             self.note_rows(smooth)

@@ -99,7 +99,7 @@ class Design:
             widths = (range(self.numeric_by_name[name].width) for name in term.numeric)
             for numbers in product(*widths):
                 # The intercept replaces the constant of a tensor product, unless a number multiplies it.
-                if not any(numbers) and term.kind.is_tensor_product and not term.multiplier:
+                if not any(numbers) and term.kind.has_constant and not term.multiplier:
                     continue
                 multiplier = tuple(zip(term.numeric, numbers, strict=True))
                 parts.append(Part(term, multiplier, slice(start, start + size)))

@@ -205,30 +205,13 @@ def check_overlap(where: str, term: Term, terms: Sequence[Term], kinds: Mapping[
     later = terms[terms.index(term) + 1 :]
     # A pair of smooths gets one message.
     for other in (other for other in terms if other is not term and not (other.is_smooth and other in later)):
-        shared = min(lines_of(term, kinds) & lines_of(other, kinds), key=sorted, default=None)
+        shared = min(term.lines(kinds) & other.lines(kinds), key=sorted, default=None)
         if shared:
             columns = " times ".join(f"`{column}`" for column, _ in sorted(shared))
             raise UserError(
                 f"{where}: `{other.name}` and `{term.name}` are both of {columns}, and a smooth contains the straight line; keep "
                 "one"
             )
-
-
-def lines_of(term: Term, kinds: Mapping[str, Kind | None]) -> set[frozenset[tuple[str, str]]]:
-    """The straight lines that a term contains: of a column, or of the product of two, each after some functions. A curve that
-    multiplies a number contains the lines of the number and of their product."""
-
-    def line(factor: Term) -> tuple[str, str]:
-        return factor.columns[0], str(factor.calls)
-
-    if not isinstance(term, Smooth):
-        is_line = term.degree == 1 or term.has_levels(kinds) is False
-        return {frozenset(map(line, term.factors))} if is_line else set()
-    if term.by and term.by.has_levels(kinds) is None:
-        return set()
-    number = frozenset([line(term.by)]) if term.by and not term.by.has_levels(kinds) else frozenset()
-    of_columns = {frozenset({(column, str(margin.calls[:-1]))}) for margin in term.margins for column in margin.columns}
-    return {number | each for each in of_columns} | ({number} if number else set())
 
 
 def check_multiplicity(

@@ -61,7 +61,7 @@ def parse(formula: str, where: str, whole: bool = True) -> Formula:
         if whole:
             check_indicators(parsed.terms, parsed.intercept, where)
             parsed = replace(parsed, terms=tuple(with_main_effect(term, parsed.terms) for term in parsed.terms))
-            surface = next((term for term in parsed.terms if term.is_tensor_product and not term.by), None)
+            surface = next((term for term in parsed.terms if term.has_constant and not term.by), None)
             if surface and not parsed.intercept:
                 raise UserError(f"{where}: `{surface.name}` needs the intercept; take the 0 or - 1 out of the formula")
         return parsed

@@ -18,6 +18,12 @@ INTERCEPT = "Intercept"
 THRESHOLD = "(Threshold)"
 """The name of the thresholds between ordered classes in all tables; no column can have it."""
 
+Kinds = Mapping[str, str | None]
+"""The kind of each column, None if it is not known."""
+
+Line = frozenset[tuple[str, str]]
+"""A column or a product of some, each after some functions."""
+
 CODINGS = ("contr.sum", "contr.helmert", "contr.poly", "contr.diff")
 """Contrasts of the levels of a factor (design.codings)."""
 
@@ -34,7 +40,7 @@ class Term:
     """What any term can be asked. A kind of term has other answers than these where they differ."""
 
     is_random = is_indicator = is_plain = False
-    is_surface = is_tensor_product = False
+    is_surface = is_tensor_product = has_constant = False
     coding: str | None = None
     reference: str | None = None
     by: "Term | None" = None
@@ -95,12 +101,17 @@ class Term:
         """Whether its numbers have the mean 0 over the training rows."""
         return any(call.function in ("cc", *SMOOTH) for call in self.calls)
 
-    def has_levels(self, kinds: Mapping[str, str | None]) -> bool | None:
+    def has_levels(self, kinds: Kinds) -> bool | None:
         """Whether it has a coefficient for each level of something; None if unknown. `kinds` are those of the columns."""
         firsts = [kinds.get(factor.columns[0]) for factor in self.factors if factor.columns]
         if "text" in firsts or any(isinstance(factor, CategoricalFactor | RandomEffects) for factor in self.factors):
             return True
         return None if self.is_curve or not {*firsts} <= {"integer", "number"} else False
+
+    def lines(self, kinds: Kinds) -> set[Line]:
+        """The straight lines that it contains."""
+        is_line = self.degree == 1 or self.has_levels(kinds) is False
+        return {frozenset((factor.columns[0], str(factor.calls)) for factor in self.factors)} if is_line else set()
 
 
 @dataclass(frozen=True)
@@ -221,6 +232,16 @@ class Smooth(Term):
     def calls(self) -> tuple[FunctionCall, ...]:
         return tuple(call for margin in self.margins for call in margin.calls)
 
+    def lines(self, kinds: Kinds) -> set[Line]:
+        """Those of its columns. A curve that multiplies a number contains the lines of the number and of their product."""
+        if self.by and self.by.has_levels(kinds) is None:
+            return set()
+        number = frozenset[tuple[str, str]]().union(
+            *(self.by.lines(kinds) if self.by and not self.by.has_levels(kinds) else ())
+        )
+        lines = {frozenset({(name, str(each.calls[:-1]))}) for each in self.margins for name in each.columns}
+        return {number | line for line in lines} | ({number} if number else set())
+
     @property
     def is_surface(self) -> bool:
         """Whether it is a smooth of several columns, of which a tensor product has a margin each."""
@@ -229,6 +250,11 @@ class Smooth(Term):
     @property
     def is_tensor_product(self) -> bool:
         return len(self.margins) > 1
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether its columns have the constant among them, beside that of the intercept unless a number multiplies it."""
+        return self.calls[-1].function == "te"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
+from tfglm.formula.parse import term_of
 from tfglm.inference import distributions
 from tfglm.results.compare import ComparedModel
 from tfglm.results.joint import log_chi2_sf
@@ -157,10 +158,11 @@ def is_special(number: Numeric, other: Numeric) -> bool:
     if degree is None or number.column != other.column:
         return False
     # A spline is a polynomial too, except for rows beyond bounds that the formula gives.
-    if [function["function"] for function in other.learnt] == ["bs"] and "_bound" not in other.name:
+    functions = [function["function"] for function in other.learnt]
+    if functions == ["bs"] and not {"lower_bound", "upper_bound"} & term_of(other.name).calls[0].options.keys():
         of_other = other.learnt[0]["degree"]
     # A natural spline is linear beyond its bounds, as x is.
-    if [function["function"] for function in other.learnt] == ["ns"]:
+    if functions == ["ns"]:
         of_other = 1
     return of_other is not None and degree <= of_other
 
