@@ -112,7 +112,14 @@ fits <- list(
   varying_plates = fitted_by(gain ~ s(plane, bs = "re") + s(hour, by = wind, bs = "tp", k = 8)),
   varying_isotropic = fitted_by(gusts ~ s(east, north, by = miles, k = 12)),
   varying_surface = fitted_by(gusts ~ te(hour, wind, by = miles)),
-  varying_straight = fitted_by(flat ~ s(hour, by = miles, bs = "cr"))
+  varying_straight = fitted_by(flat ~ s(hour, by = miles, bs = "cr")),
+  interaction = fitted_by(gusts ~ s(hour, bs = "cr") + s(wind, bs = "cr") + ti(hour, wind)),
+  interaction_poisson = fitted_by(
+    hits ~ s(hour, bs = "cr") + s(wind, bs = "cr") + ti(hour, wind, bs = c("ps", "cr"), k = c(7, 4)) + carrier, poisson
+  ),
+  interaction_periodic = fitted_by(
+    fails ~ s(wind, bs = "cr") + ti(hour, wind, bs = c("cc", "cr"), k = c(6, 5)), binomial, knots = list(hour = c(0, 24))
+  )
 )
 
 # The covariance with estimated smoothing parameters, without the second correction of gam, which depends on the order of

@@ -86,6 +86,15 @@ FITS = {
     "varying_isotropic": ("gusts ~ s(hour, wind, by=miles, k=12)", "gaussian", {}),
     "varying_surface": ("gusts ~ te(hour, wind, by=miles)", "gaussian", {}),
     "varying_straight": ("flat ~ s(hour, by=miles)", "gaussian", {}),
+    "interaction": ("gusts ~ s(hour) + s(wind) + ti(hour, wind)", "gaussian", {}),
+    "interaction_poisson": (
+        "hits ~ s(hour) + s(wind) + ti(hour, wind, bs=[ps, cr], k=[7, 4]) + carrier",
+        *("poisson", {}),
+    ),
+    "interaction_periodic": (
+        "fails ~ s(wind) + ti(hour, wind, bs=[cc, cr], k=[6, 5], lower_bound=0, upper_bound=24)",
+        *("binomial", {}),
+    ),
     "surface_of_three": ("gusts ~ te(hour, log1p(wind), miles, k=[5, 4, 3])", "gaussian", {}),
 }
 INFINITE = 15.0
@@ -579,7 +588,7 @@ REFUSED = {
     "delay ~ te(hour, wind) + s(wind)": "are both of `wind`, and a smooth contains the straight line; keep one",
     "delay ~ te(hour, wind) * carrier": "`te(hour, wind):carrier`: a smooth is no factor of a product",
     "delay ~ 0 + te(hour, wind)": "`te(hour, wind)` needs the intercept; take the 0 or - 1 out of the formula",
-    "delay ~ ti(hour, wind)": "for a smooth of several columns write te(hour, distance)",
+    "delay ~ t2(hour, wind)": "for a smooth of several columns write te(hour, distance)",
     "delay ~ s(log(hour), bs=re)": "s() with bs=re takes the name of one column, as in s(carrier, bs=re)",
     "delay ~ hour + (hour | plane)": "has correlated random effects, which cannot be fitted; write (hour || plane)",
     "delay ~ (1 | carrier:plane)": "`(1 | carrier:plane)`: random effects are written (1 | carrier)",

@@ -1,4 +1,4 @@
-"""Splines of formulas: `bs`, `ns`, `cc`, and the penalised splines `s` and `te`.
+"""Splines of formulas: `bs`, `ns`, `cc`, and the penalised splines `s`, `te` and `ti`.
 
 All use B-splines. `bs` uses them unchanged. The others multiply them by a matrix: splines that are linear beyond the outer
 knots (`ns`, `s`), or periodic (`cc`), are a subspace of the cubic splines on the same knots.
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfglm.design import thin_plates
+from tfglm.formula.functions import SMOOTH
 
 SEEN_ABOVE = 1e-12
 """The share that the training rows have in the length of a column of `s`. Below it only the penalty tells of the column, which
@@ -331,31 +332,73 @@ def learn_te(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -
 
     Raises ValueError for a column with fewer than k distinct values.
     """
+    learnt, matrix, penalty, points = by_values_at_points("te", values, options)
+    size = len(points)
+    plain = np.full((size, 1), size**-0.5)
+    if options.get("bs") != "cc":
+        line = points - points.mean()
+        plain = np.column_stack([plain, line / np.linalg.norm(line)])
+    learnt["constant"] = size**-0.5
+    return by_eigenvectors(learnt, matrix, penalty, plain, options)
+
+
+def learn_ti(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
+    """Learn the splines of one column in mgcv's ti(), which have the mean 0 over the training rows, and so no constant. Otherwise
+    they are those of `learn_te`; "ps" has one point fewer."""
+    basis = options.get("bs", "cr")
+    learnt, matrix, penalty, points = by_values_at_points("ti", values, options)
+    share = rows / rows.sum()
+    inside = wrap(values, learnt) if basis == "cc" else values
+    means = share @ (np.stack(splines(np, inside, learnt, 3), axis=1) @ matrix)
+    centred = np.linalg.qr(means[:, None], mode="complete")[0][:, 1:]
+    line = centred.T @ (points - share @ values)
+    matrix, penalty = matrix @ centred, centred.T @ penalty @ centred
+    if basis == "ps":
+        points = np.linspace(values[0], values[-1], len(points) - 1)
+        matrix, penalty = in_values(points, learnt, matrix, penalty)
+        line = points - share @ values
+    plain = line[:, None] / np.linalg.norm(line)
+    return by_eigenvectors(learnt, matrix, penalty, plain[:, :0] if basis == "cc" else plain, options)
+
+
+def by_values_at_points(
+    function: str, values: np.ndarray, options: Mapping[str, Any]
+) -> tuple[dict, np.ndarray, np.ndarray, np.ndarray]:
+    """What a spline has learnt, the matrix that makes functions of B-splines that are 1 at one of some points and 0 at the
+    others, the penalty of their coefficients, and the points."""
     basis, k = options.get("bs", "cr"), options.get("k", 5)
-    check_distinct("te", values, k)
+    check_distinct(function, values, k)
     learnt, matrix, penalty = BASES[basis](values, k, options)
     points = np.array([learnt["low"], *learnt["knots"], learnt["high"]])
     if basis == "cc":
         points = points[:-1]
     elif basis == "ps":
         points = np.linspace(values[0], values[-1], k)
+    return learnt, *in_values(points, learnt, matrix, penalty), points
+
+
+def in_values(
+    points: np.ndarray, learnt: Mapping[str, Any], matrix: np.ndarray, penalty: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The matrix and the penalty of the functions that are 1 at one of the points and 0 at the others."""
     by_value = np.linalg.inv(np.stack(splines(np, points, learnt, 3), axis=1) @ matrix)
-    matrix, penalty = matrix @ by_value, by_value.T @ penalty @ by_value
-    size = len(points)
-    plain = np.full((size, 1), size**-0.5)
-    if basis != "cc":
-        line = points - points.mean()
-        plain = np.column_stack([plain, line / np.linalg.norm(line)])
+    return matrix @ by_value, by_value.T @ penalty @ by_value
+
+
+def by_eigenvectors(
+    learnt: dict, matrix: np.ndarray, penalty: np.ndarray, plain: np.ndarray, options: Mapping[str, Any]
+) -> dict:
+    """What is learnt of a margin whose columns are those that are `plain`, without a penalty, and eigenvectors of the penalty."""
     # Signs of eigenvectors are arbitrary: the last value is made positive.
-    rest = np.linalg.qr(plain, mode="complete")[0][:, plain.shape[1] :]
+    rest = np.linalg.qr(plain, mode="complete")[0][:, plain.shape[1] :] if plain.size else np.eye(len(plain))
     sizes, vectors = np.linalg.eigh(rest.T @ penalty @ rest)
     vectors = rest @ vectors
     vectors = vectors * np.where(vectors[-1] < 0, -1.0, 1.0)
-    matrix = matrix @ np.column_stack([plain[:, 1:], vectors])
-    learnt |= {"constant": size**-0.5, "penalty": [*[0.0] * plain.shape[1], *(sizes / sizes[-1]).tolist()]}
+    matrix = matrix @ np.column_stack([plain[:, "constant" in learnt :], vectors])
+    learnt |= {"penalty": [*[0.0] * plain.shape[1], *(sizes / sizes[-1]).tolist()]}
     if "sp" in options:
         learnt["sp"] = float(options["sp"])
-    ends = {"periodic": True} if basis == "cc" else slopes_at_ends(learnt, matrix)
+    ends = {"periodic": True} if options.get("bs") == "cc" else slopes_at_ends(learnt, matrix)
     return {**learnt, "matrix": matrix.tolist(), **ends}
 
 
@@ -417,7 +460,7 @@ BASES = {"cr": _cubic, "ps": _p_splines, "cc": _periodic_cubic}
 
 def has_range(learnt: Mapping[str, Any]) -> bool:
     """Whether a function has a learnt range; beyond it nothing is known about it."""
-    return learnt["function"] in ("bs", "ns", "s", "te") and not learnt.get("periodic")
+    return learnt["function"] in ("bs", "ns", *SMOOTH) and not learnt.get("periodic")
 
 
 def _points(learnt: Mapping[str, Any]) -> np.ndarray:

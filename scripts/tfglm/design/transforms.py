@@ -302,4 +302,5 @@ TRANSFORMS: dict[str, Transform] = {
     "cc": Transform(splines.learn_cc, splines.apply_cc, splines.slopes_of_cc),
     "s": Transform(splines.learn_s, splines.apply_s, splines.slopes_of_s),
     "te": Transform(splines.learn_te, splines.apply_te, splines.slopes_of_te),
+    "ti": Transform(splines.learn_ti, splines.apply_s, splines.slopes_of_s),
 }

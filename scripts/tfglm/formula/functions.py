@@ -13,7 +13,9 @@ LOGARITHMS = {"log": math.e, "log2": 2.0, "log10": 10.0}
 
 ELEMENTWISE = (*LOGARITHMS, "log1p", "exp", "sqrt", "abs")
 
-SMOOTH = ("s", "te")
+TENSOR_PRODUCTS = ("te", "ti")
+
+SMOOTH = ("s", *TENSOR_PRODUCTS)
 """The penalised splines."""
 
 SPLINES = ("bs", "ns", "cc", *SMOOTH)
@@ -101,7 +103,7 @@ def problem_of_smooth(function: str, k: int, example: str) -> Callable[[Mapping[
 
     def problem(options: Mapping[str, Any]) -> str | None:
         basis, size = options.get("bs", "cr"), options.get("k", k)
-        if basis not in FEWEST_COEFFICIENTS or (basis == "tp" and function == "te"):
+        if basis not in FEWEST_COEFFICIENTS or (basis == "tp" and function != "s"):
             known = "cr, ps, cc or tp for a number, and re for a factor" if function == "s" else "cr, ps or cc"
             return f"bs of {function}() is {known}, received {basis}"
         least = FEWEST_COEFFICIENTS[basis]
@@ -149,8 +151,11 @@ FUNCTIONS: dict[str, Function] = {
         ("k", "bs", "lower_bound", "upper_bound", "sp"),
         problem_of_smooth("s", 10, "s(hour, bs=cc, lower_bound=0, upper_bound=24)"),
     ),
-    "te": Function(
-        ("k", "bs", "lower_bound", "upper_bound", "sp"),
-        problem_of_smooth("te", 5, "te(hour, wind, bs=[cc, cr], lower_bound=0, upper_bound=24)"),
-    ),
+    **{
+        name: Function(
+            ("k", "bs", "lower_bound", "upper_bound", "sp"),
+            problem_of_smooth(name, 5, f"{name}(hour, wind, bs=[cc, cr], lower_bound=0, upper_bound=24)"),
+        )
+        for name in TENSOR_PRODUCTS
+    },
 }

@@ -26,7 +26,7 @@ HINTS = {
     r"\b(?:exp2|exp10)\(": "write I(2^delay) and I(10^delay)",
     r"\bhashed\(": "no factor needs to be hashed: data.rare merges rare levels, and a factor may have millions of them",
     r"\blag\(": "rows are in no order; a column may hold the value of the row before",
-    r"\b(?:ti|t2)\(": "for a smooth of several columns write te(hour, distance)",
+    r"\bt2\(": "for a smooth of several columns write te(hour, distance)",
     r"\b(?:cr|cs|rcs|spline\w*|pspline)\(": "for a smooth term write s(distance, k=20); "
     "without a penalty ns(distance, df=4), which is linear at its ends, or bs(distance, df=5); for a periodic one cc(hour, df=6, "
     "lower_bound=0, upper_bound=24)",

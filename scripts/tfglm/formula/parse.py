@@ -189,7 +189,7 @@ def parse_term(expression: str, term: str, where: str) -> Term:
     else."""
     if expression.startswith("s("):
         return parse_smooth(call_of(expression, term, where), term, where)
-    if expression.startswith("te("):
+    if expression.startswith(("te(", "ti(")):
         return parse_tensor_product(call_of(expression, term, where), term, where)
     if not expression.startswith("i("):
         return parse_factor(expression, term, where)
@@ -295,14 +295,15 @@ MOST_OF_SURFACE = 1_000
 
 
 def parse_tensor_product(node: ast.expr, term: str, where: str) -> Smooth:
-    """The smooth of `te(x, z, k=[5, 8], bs=cr)`, with a margin for each column. Bounds belong to the columns with bs=cc."""
-    place = f"{where}: `{short(term)}`"
+    """The smooth of `te(x, z, k=[5, 8], bs=cr)` or `ti(x, z)`, with a margin for each column. Bounds belong to the columns with
+    bs=cc."""
+    place, function = f"{where}: `{short(term)}`", written(node)[:2]
     by = without_by(node) if isinstance(node, ast.Call) else None
     keywords = {each.arg: each.value for each in node.keywords} if isinstance(node, ast.Call) else {}
     if not isinstance(node, ast.Call) or len(node.args) < 2 or not set(keywords) <= set(OF_MARGINS):
         raise UserError(
-            f"{place}: te() takes two columns or more, by, and {', '.join(OF_MARGINS)}, each as one value or as a list with one "
-            "for each column, as in te(hour, distance, k=[5, 8])"
+            f"{place}: {function}() takes two columns or more, by, and {', '.join(OF_MARGINS)}, each as one value or as a list "
+            f"with one for each column, as in {function}(hour, distance, k=[5, 8])"
         )
     name, size = written(node), len(node.args)
 
@@ -311,7 +312,7 @@ def parse_tensor_product(node: ast.expr, term: str, where: str) -> Smooth:
         value, number = keywords[key], periodic.count(True) if key.endswith("bound") else size
         values = value.elts if isinstance(value, ast.List | ast.Tuple) else [value] * number
         if not number:
-            raise UserError(f"{place}: te() takes {key} with bs=cc alone")
+            raise UserError(f"{place}: {function}() takes {key} with bs=cc alone")
         if len(values) != number:
             of_columns = f"column{'' if number == 1 else 's'}{' with bs=cc' if key.endswith('bound') else ''}"
             raise UserError(f"{place}: {key} is a list of {len(values)} for {number} {of_columns}")
@@ -324,21 +325,23 @@ def parse_tensor_product(node: ast.expr, term: str, where: str) -> Smooth:
         bounded = [each for each, is_periodic in zip(options, periodic, strict=True) if is_periodic]
         for each, value in zip(bounded if key.endswith("bound") else options, in_turn(key), strict=True):
             each[key] = value
-    margins, width = [], 1
+    margins, width, constant = [], 1, 1 if function == "te" else 0
     for column, own in zip(node.args, options, strict=True):
-        call = ast.Call(ast.Name("te"), [column], [ast.keyword(key, value) for key, value in own.items()])
+        call = ast.Call(ast.Name(function), [column], [ast.keyword(key, value) for key, value in own.items()])
         margin = parse_factor(ast.unparse(call), term, where)
         assert isinstance(margin, Transformed)
         margins.append(replace(margin, written=f"{as_in_r(ast.unparse(column))} in {name}"))
         given = margin.calls[-1].options
-        width *= given.get("k", 5) - (given.get("bs") == "cc")
+        width *= given.get("k", 5) - (given.get("bs") == "cc") - (not constant)
     names = [margin.column for margin in margins]
     if repeated := [column for column in names if names.count(column) > 1]:
-        raise UserError(f"{place}: te() takes different columns, and `{repeated[0]}` is there twice; take one out")
-    if width - 1 > MOST_OF_SURFACE:
         raise UserError(
-            f"{place} has {width - 1:,} coefficients, of {MOST_OF_SURFACE:,} at most: k of all columns are multiplied; choose "
-            "smaller ones"
+            f"{place}: {function}() takes different columns, and `{repeated[0]}` is there twice; take one out"
+        )
+    if width - constant > MOST_OF_SURFACE:
+        raise UserError(
+            f"{place} has {width - constant:,} coefficients, of {MOST_OF_SURFACE:,} at most: k of all columns are multiplied; "
+            "choose smaller ones"
         )
     return multiplied(Smooth(name, tuple(margins)), by, place)
 

@@ -205,7 +205,7 @@ class Interaction(Term):
 @dataclass(frozen=True)
 class Smooth(Term):
     """A penalised curve or surface, `written` without its `by`, the factor or the number that multiplies it. `s(x)` and `s(x, z)`
-    have one margin, and `te(x, z)` one for each column."""
+    have one margin, and `te(x, z)` and `ti(x, z)` one for each column."""
 
     written: str
     margins: tuple[Transformed, ...]
@@ -233,13 +233,16 @@ class Smooth(Term):
         return tuple(call for margin in self.margins for call in margin.calls)
 
     def lines(self, kinds: Kinds) -> set[Line]:
-        """Those of its columns. A curve that multiplies a number contains the lines of the number and of their product."""
+        """Those of its columns; of `ti(x, z)` their product. A curve that multiplies a number contains the lines of the number
+        and of their product."""
         if self.by and self.by.has_levels(kinds) is None:
             return set()
         number = frozenset[tuple[str, str]]().union(
             *(self.by.lines(kinds) if self.by and not self.by.has_levels(kinds) else ())
         )
         lines = {frozenset({(name, str(each.calls[:-1]))}) for each in self.margins for name in each.columns}
+        if self.is_tensor_product and not self.has_constant:
+            return {number.union(*lines)}
         return {number | line for line in lines} | ({number} if number else set())
 
     @property
