@@ -47,6 +47,11 @@ def plates(files):
     return fit_files(files, "hits ~ s(hour, wind, k=15) + carrier", "poisson")
 
 
+@pytest.fixture(scope="module")
+def interaction(files):
+    return fit_files(files, "hits ~ s(hour) + s(wind) + ti(hour, wind) + carrier", "poisson")
+
+
 def lambdas(fitted) -> dict[str, float]:
     (smooth,) = fitted.summary["smooths"]
     return {margin["column"]: margin["log_lambda"] for margin in smooth["margins"]}
@@ -98,6 +103,20 @@ def test_scenarios_set_one_number_of_a_surface(plates, files, tmp_path):
         average_rows(design, fitted, files, margins_at={"calm": {"wind": "99"}})
     table = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
     assert len(table) == 31**2 and set(table["column"]) == {"hour"} and set(table["column_2"]) == {"wind"}
+
+
+def test_an_interaction_beside_curves_has_a_surface_and_follows_scenarios(interaction, files, tmp_path):
+    design, fitted, dictionary = interaction
+    table = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
+    assert table["term"].drop_duplicates().tolist() == ["s(hour)", "s(wind)", "ti(hour, wind)"]
+    assert [surface.term for surface in surfaces_of(table)] == ["ti(hour, wind)"]
+    effects_plot(table, "m: effects", "effect", "rate_ratio", [tmp_path / "effects.svg"])
+    assert "ti(hour, wind)" in (tmp_path / "effects.svg").read_text()
+    averaged = average_rows(design, fitted, files, margins_at={"calm": {"wind": "2"}})
+    of_calm = predicted(design, fitted, to_predict(ROWS.assign(wind=2.0), tmp_path))["mean"].mean()
+    assert averaged.scenarios["calm"].averages[""][0].mean[0] == pytest.approx(of_calm, rel=1e-10)
+    tests = joint.joint_tests(estimates_of(design, fitted), [], fitted.summary["smooths"]).set_index("term")
+    assert 0 < tests.loc["ti(hour, wind)", "p_value"] < 1
 
 
 def test_each_level_has_a_surface_of_its_own(files):
@@ -236,7 +255,7 @@ def test_effects_are_differences_on_the_surface(files, fit):
     assert at_reference["effect"].tolist() == [0.0] and at_reference["ci_lower"].tolist() == [0.0]
 
 
-@pytest.mark.parametrize("which", ["fit", "plates"])
+@pytest.mark.parametrize("which", ["fit", "plates", "interaction"])
 def test_marginal_effects_are_slopes_and_adjusted_means_hold_the_surface(which, files, request, tmp_path):
     design, fitted, _ = request.getfixturevalue(which)
     table = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95).effects.set_index("term")
@@ -257,7 +276,7 @@ def test_marginal_effects_are_slopes_and_adjusted_means_hold_the_surface(which, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["fit", "plates"])
+@pytest.mark.parametrize("which", ["fit", "plates", "interaction"])
 def test_the_saved_model_predicts_as_the_tables_do(which, request, tmp_path):
     design, fitted, _ = request.getfixturevalue(which)
     rows = ROWS.iloc[:SHOWN].assign(hour=np.linspace(-5, 30, SHOWN))
