@@ -99,8 +99,8 @@ class Family(ABC):
     """Whether the variance of the response is known from its mean alone. If not, it is estimated."""
     quadratic: ClassVar[bool] = False
     """Whether the loss is quadratic in eta: the information matrix is the same everywhere, and one Newton step is enough."""
-    smallest: ClassVar[float]
-    largest: ClassVar[float]
+    smallest: ClassVar[float] = 0.0
+    largest: ClassVar[float] = np.inf
     """The range of the response. A mean comes to a finite end of it only as eta goes to infinity."""
     is_movable: bool = False
     """Whether a fit measures responses far from 0 from their mean (solvers.origin)."""
@@ -186,18 +186,20 @@ class Family(ABC):
         """Return which responses the family allows."""
         return (y >= self.smallest) & (y <= self.largest)
 
-    @abstractmethod
     def saturated(self, y: np.ndarray) -> np.ndarray:
         """The least loss that any mean gives."""
+        return np.zeros_like(y)
 
-    @abstractmethod
     def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The part of each row's log-likelihood that is not -weight * loss."""
+        return np.zeros_like(y)
 
-    @abstractmethod
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
         """Why the family cannot have this response, as the end of a sentence; None if it can. `trials` and `weights` say whether
         the model has a column of each."""
+        if self.of_classes or not response.minimum < self.smallest:
+            return None
+        return f"needs a response of {self.smallest:g} or more, {ranges(response)}"
 
     def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law | None:
         """The distributions of rows with these means and prior weights; None if their distribution functions are not known."""

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tfglm.families.family import Dispersed, Family, Law, LikelihoodSums, Response
+from tfglm.families.family import Dispersed, Family, Law, LikelihoodSums
 
 
 class Gaussian(Family):
@@ -39,9 +39,6 @@ class Gaussian(Family):
     def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return np.zeros_like(mean)
 
-    def saturated(self, y: np.ndarray) -> np.ndarray:
-        return np.zeros_like(y)
-
     def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return 0.5 * np.log(weight)
 
@@ -49,9 +46,6 @@ class Gaussian(Family):
         from scipy import stats  # slow to import, and only pictures of residuals need it
 
         return Law(stats.norm(mean, np.sqrt(dispersion / weight)), y, steps=False)
-
-    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
-        return None
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:
         """-n/2 (log(2 pi RSS / n) + 1) + sum log(w) / 2, the variance at its estimate RSS / n, as R's logLik.lm."""

@@ -117,8 +117,6 @@ class PositiveFamily(LinkedFamily):
     """A family of responses above 0, with a dispersion that Pearson's statistic estimates."""
 
     dispersion_known = False
-    smallest: ClassVar[float] = 0.0
-    largest: ClassVar[float] = np.inf
     metrics = "deviances"
 
     separates = False

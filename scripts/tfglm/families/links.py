@@ -12,7 +12,6 @@ import numpy as np
 class Link(ABC):
     """g with eta = g(mean), and its inverse."""
 
-    name: ClassVar[str]
     positive_predictor: ClassVar[bool] = False
     """Whether only linear predictors above 0 have a mean."""
 
@@ -40,8 +39,6 @@ class Link(ABC):
 class Log(Link):
     """log(mean / unit)."""
 
-    name = "log"
-
     def __init__(self, unit: float = 1.0):
         self.unit = unit
 
@@ -61,7 +58,6 @@ class Log(Link):
 class Inverse(Link):
     """1 / mean."""
 
-    name = "inverse"
     positive_predictor = True
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
@@ -81,7 +77,6 @@ class Inverse(Link):
 class InverseSquare(Link):
     """1 / mean^2."""
 
-    name = "1/mu^2"
     positive_predictor = True
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
@@ -120,8 +115,6 @@ class ProbabilityLink(Link):
 
 class Probit(ProbabilityLink):
     """The quantile of the standard normal distribution."""
-
-    name = "probit"
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
         from scipy.special import ndtr  # slow to import, and only a fit needs it
@@ -167,8 +160,6 @@ finite in float32."""
 
 class ComplementaryLogLog(ProbabilityLink):
     """log(-log(1 - mean)): the probability that something with proportional hazards has happened by a time."""
-
-    name = "cloglog"
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
         return -np.expm1(-self._hazard(eta))

@@ -1,33 +1,22 @@
 """The softmax of several linear predictors, for a response that is one of several classes."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from tfglm.families.family import Family, Response
+from tfglm.families.family import Family
 
 
 class FamilyOfClasses(Family):
-    """What the families have whose response is one of several classes: `y` is the number of a row's class, from 0."""
+    """What the families have whose response is one of several classes: `y` is the number of a row's class, from 0. Which columns
+    have classes, the design decides (`design.checks.check_classes`)."""
 
     of_classes = True
-    smallest: ClassVar[float] = 0.0
-    largest: ClassVar[float] = np.inf
     predicted = "probability"
     metrics = "classes"
 
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean)
-
-    def saturated(self, y: np.ndarray) -> np.ndarray:
-        return np.zeros_like(y)
-
-    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return np.zeros_like(y)
-
-    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
-        """None: which columns have classes, the design decides (`design.checks.check_classes`)."""
-        return None
 
 
 class Multinomial(FamilyOfClasses):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tfglm.families.family import Law, Response, ranges
+from tfglm.families.family import Law
 from tfglm.families.linked import LinkedFamily
 from tfglm.families.links import Link, Log
 
@@ -16,8 +16,6 @@ class NegativeBinomial(LinkedFamily):
     links: ClassVar[dict[str, Link]] = {"log": Log()}
     shape_name = "theta"
     shape_sums = ("score", "information", "excess", "moment")
-    smallest: ClassVar[float] = 0.0
-    largest: ClassVar[float] = np.inf
     of_counts: ClassVar[bool] = True
     regression = "negative binomial regression of the count"
     metrics = "deviances"
@@ -69,9 +67,6 @@ class NegativeBinomial(LinkedFamily):
         if self.theta is None or not np.all(weight == 1):
             return None
         return Law(stats.nbinom(self.theta, self.theta / (self.theta + mean)), y, steps=True)
-
-    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
-        return None if response.minimum >= 0 else f"needs a response of 0 or more, {ranges(response)}"
 
     def shape_terms(
         self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray

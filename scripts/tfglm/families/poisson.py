@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tfglm.families.family import Family, Law, Response, ranges
+from tfglm.families.family import Family, Law
 
 
 class Poisson(Family):
@@ -12,8 +12,6 @@ class Poisson(Family):
 
     name = "poisson"
     link_name = "log"
-    smallest: ClassVar[float] = 0.0
-    largest: ClassVar[float] = np.inf
     of_counts: ClassVar[bool] = True
     regression = "Poisson regression of the count"
     effect = "log rate ratio"
@@ -52,8 +50,3 @@ class Poisson(Family):
         from scipy import stats  # slow to import, and only pictures of residuals need it
 
         return Law(stats.poisson(mean), y, steps=True) if np.all(weight == 1) else None
-
-    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
-        if response.minimum < self.smallest:
-            return f"needs a response of 0 or more, {ranges(response)}"
-        return None

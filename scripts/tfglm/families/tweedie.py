@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tfglm.families.family import LikelihoodSums, Response, ranges
+from tfglm.families.family import Family, LikelihoodSums, Response
 from tfglm.families.linked import PositiveFamily
 from tfglm.families.links import Link, Log
 
@@ -53,17 +53,13 @@ class Tweedie(PositiveFamily):
         power = self._power
         return np.maximum(y, 0.0) ** (2.0 - power) / ((power - 1.0) * (2.0 - power))
 
-    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """0: the density has no closed form."""
-        return np.zeros_like(y)
-
     def log_likelihood(self, sums: LikelihoodSums) -> None:
-        """Return None: the density is a series in the dispersion too, and with a given power the dispersion has no maximum
-        likelihood estimate (docs/statistics.md: Model)."""
+        """Return None: the density has no closed form. It is a series in the dispersion too, and with a given power the
+        dispersion has no maximum likelihood estimate (docs/statistics.md: Model)."""
         return
 
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
-        return None if response.minimum >= 0 else f"needs a response of 0 or more, {ranges(response)}"
+        return Family.refusal(self, response, trials, weights)
 
     def shape_terms(
         self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray
