@@ -14,7 +14,7 @@ import polars as pl
 
 from tfglm.data.dictionary import lacks, written
 from tfglm.data.folds import stored_name
-from tfglm.data.shards import AT_ONCE, BLOCK_ROWS, MISSING, SMALLEST_CAPACITY, IngestedFile, Shard, StoredColumn
+from tfglm.data.shards import AT_ONCE, BLOCK_ROWS, MISSING, SMALLEST_CAPACITY, IngestedFile, Shard
 from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
 from tfglm.design.clusters import cluster_numbers, numbers_by_code
@@ -67,7 +67,7 @@ class Workload:
     def __post_init__(self) -> None:
         self._passes: dict[Signature, Passes] = {}
         self._cuts: dict[tuple[int, ...], dict[Signature, list[tuple]]] = {}
-        self._tables_of_files: dict[int, list[np.ndarray]] = {}
+        self._tables: dict[int, list[np.ndarray]] = {}
         self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
         self._mapped: dict[str, tuple[str, dict[int, np.ndarray]]] = {}
 
@@ -224,29 +224,22 @@ class Workload:
         return used
 
     def _signature(self, file: IngestedFile) -> Signature:
-        """Return the signature of a call that reads one shard of the file."""
+        """Return the signature of a call that reads one shard of the file: the stored columns that a pass reads."""
+        read, design, folds = [file.column(MISSING)], self.design, self.design.folds
+        for name in design.columns:
+            read += [file.column(name)] if name in design.number_columns else []
+            read += [file.codes(name)] if name in design.identified_columns else []
+        if folds and folds.fold is not None and not folds.groups:
+            # Collapsed rows store the fold, because their places do not determine it.
+            known = stored_name(design.roles.response or "", folds.number)
+            read += [column for column in file.manifest.columns if column.name == known]
         inputs = []
-        for column in self._read(file):
+        for column in dict.fromkeys(read):
             size = 1
             while column.coded and size <= len(file.values(column.name)):
                 size *= 2
             inputs.append(Input(column.name, column.dtype, column.coded, size))
         return Signature(file.manifest.capacity, 1, 1, tuple(inputs))
-
-    def _read(self, file: IngestedFile) -> list[StoredColumn]:
-        """The stored columns that a pass reads of a file."""
-        read = [file.column(MISSING)]
-        for name in self.design.columns:
-            if name in self.design.number_columns:
-                read.append(file.column(name))
-            if name in self.design.identified_columns:
-                read.append(file.codes(name))
-        folds = self.design.folds
-        if folds and folds.fold is not None and not folds.groups:
-            # Collapsed rows store the fold, because their places do not determine it.
-            known = stored_name(self.design.roles.response or "", folds.number)
-            read += [column for column in file.manifest.columns if column.name == known]
-        return list(dict.fromkeys(read))
 
     def _call(self, signature: Signature, pieces: list[tuple], at_once: int = AT_ONCE) -> tuple:
         """Return the call that reads these pieces of shards, (file, shard, checksums, rows, first).
@@ -262,7 +255,11 @@ class Workload:
         files: dict[int, int] = {}
         of_shard, filled = np.zeros(signature.shards, np.int32), 0
         for number, (file, shard, checksums, rows, begin) in enumerate(pieces):
-            paths[number], places = self._columns_of(file, shard, names)
+            if (id(file), shard.path) not in self._columns:
+                folder, stored = (file.folder / shard.path).resolve(), [each.name for each in file.manifest.columns]
+                columns = [str(folder / name) for name in names], [stored.index(name) for name in names]
+                self._columns[id(file), shard.path] = columns
+            paths[number], places = self._columns[id(file), shard.path]
             first = number * signature.blocks
             expected[first : first + len(checksums)] = checksums[:, places]
             starts = np.arange(begin, rows, at_once * BLOCK_ROWS)
@@ -270,24 +267,12 @@ class Workload:
             blocks[:, where] = first + starts // BLOCK_ROWS, np.minimum(rows - starts, at_once * BLOCK_ROWS)
             filled = where.stop
             of_shard[number] = files.setdefault(id(file), len(files))
+            if id(file) not in self._tables:
+                self._tables[id(file)] = [self.table(file, signature, key) for key in keys]
             if of_shard[number] == len(tables):
-                tables.append(self._tables(file, keys, signature))
+                tables.append(self._tables[id(file)])
         tables += [tables[0]] * (signature.files - len(tables))
         return paths, expected, *blocks, of_shard, *map(np.stack, zip(*tables, strict=True))
-
-    def _columns_of(self, file: IngestedFile, shard: Shard, names: list[str]) -> tuple[list[str], list[int]]:
-        """The positions of the columns of a shard, and their numbers."""
-        key = id(file), shard.path
-        if key not in self._columns:
-            folder = (file.folder / shard.path).resolve()
-            places = [column.name for column in file.manifest.columns]
-            self._columns[key] = [str(folder / name) for name in names], [places.index(name) for name in names]
-        return self._columns[key]
-
-    def _tables(self, file: IngestedFile, keys: list[str], signature: Signature) -> list[np.ndarray]:
-        if id(file) not in self._tables_of_files:
-            self._tables_of_files[id(file)] = [self.table(file, signature, key) for key in keys]
-        return self._tables_of_files[id(file)]
 
     def table(self, file: IngestedFile, signature: Signature, key: str) -> np.ndarray:
         """Return the number for each code of a column in the table with this name (`table_keys`)."""

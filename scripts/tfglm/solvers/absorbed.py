@@ -5,7 +5,7 @@ sparse (solvers.sparse_information). The covariance is computed for the covariat
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -161,47 +161,36 @@ class CellIndex:
         self, workload: Workload, executor: Executor, what: str, state: Mapping[str, np.ndarray]
     ) -> tuple[Sums, np.ndarray]:
         """The sums of the pass `information`, `observed` or `rectifier`, and the sums of its weights by pair of levels."""
-        tasks = [workload.passes(signature).named(BY_PAIR[what]).task for signature in self.places]
-        digest = hashlib.sha256(repr(tasks).encode())
+        pairs = [workload.passes(signature).named(BY_PAIR[what]) for signature in self.places]
+        digest = hashlib.sha256(repr([each.task for each in pairs]).encode())
         for value in state.values():
             digest.update(np.ascontiguousarray(value, float).tobytes())
-        order = {signature: f"sums_{place}" for place, signature in enumerate(self.places)}
 
         def make() -> dict[str, np.ndarray]:
-            cells = np.zeros(self.pattern.pairs)
-            sums = {
-                order[signature]: pairwise(self._parts(workload, executor, what, state, signature, calls, cells))
-                for signature, calls in workload.calls.items()
-            }
+            cells, sums = np.zeros(self.pattern.pairs), {}
+            for number, (each, (signature, calls)) in enumerate(zip(pairs, workload.calls.items(), strict=True)):
+                vectors = executor.map([(each.task, call) for call in calls], dict(state))
+                sums[str(number)] = pairwise(without_pairs(vectors, each.sums.size, self.places[signature], cells))
             return sums | {"cells": cells}
 
         answer = executor.remember(f"cells, {digest.hexdigest()}", make)
         total: Sums = {}
-        for signature, key in order.items():
-            sums = workload.passes(signature).named(what).finish(answer[key])
+        for number, each in enumerate(pairs):
+            sums = each.sums.finish(answer[str(number)])
             total = {name: total[name] + value if total else value for name, value in sums.items()}
         return total, answer["cells"]
 
-    def _parts(
-        self,
-        workload: Workload,
-        executor: Executor,
-        what: str,
-        state: Mapping[str, np.ndarray],
-        signature: Signature,
-        calls: list[tuple],
-        cells: np.ndarray,
-    ) -> Iterator[np.ndarray]:
-        """Yield the sums of each call, and add its sums by pair of levels to `cells`."""
-        passes = workload.passes(signature)
-        task, size = passes.named(BY_PAIR[what]).task, passes.named(what).size
-        vectors = executor.map([(task, call) for call in calls], dict(state))
-        for places, vector in zip(self.places[signature], vectors, strict=True):
-            first = size
-            for of_pair in places:
-                add_numbered(cells, of_pair, vector[first : first + len(of_pair)])
-                first += len(of_pair)
-            yield vector[:size].copy()
+
+def without_pairs(
+    vectors: Iterable[np.ndarray], size: int, places: Sequence[Sequence[np.ndarray]], cells: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yield the first `size` sums of each call, and add the others, by pair of levels, to `cells` at the `places`."""
+    for of_call, vector in zip(places, vectors, strict=True):
+        first = size
+        for of_pair in of_call:
+            add_numbered(cells, of_pair, vector[first : first + len(of_pair)])
+            first += len(of_pair)
+        yield vector[:size].copy()
 
 
 @dataclass(frozen=True, kw_only=True)
