@@ -5,7 +5,10 @@ changes in other files whose functions or numbers the loop uses
 (https://numba.readthedocs.io/en/stable/developer/caching.html). So a loop uses only names of its own file.
 
 numba loads its files unchecked: after a power cut they may be empty or zero, and each later run would stop. Here each file
-begins with a digest. If it does not match, the loop is compiled again and its file replaced.
+begins with a digest. If it does not match, the loop is compiled again and its file replaced. For this the module replaces
+private classes of `numba.core.caching`; `tests/unit/test_loops.py` fails if they change. To report upstream: "`njit(cache=True)`
+loads files of its cache unchecked, so a truncated file ends every later run, and whoever can write there runs code. Please check
+a digest and the owner, and let a caller pass a cache."
 """
 
 import contextlib
