@@ -25,7 +25,7 @@ from tfglm.workflow.models import (
 from tfglm.workflow.plan import Plan
 from tfglm.workflow.processes import Processes
 from tfglm.workflow.sweeps import Sweeps
-from tfglm.workflow.targets import COMPARED, KEYS_OF_AVERAGES, KEYS_OF_METRICS, Targets
+from tfglm.workflow.targets import COMPARED, KEYS_OF_AVERAGES, KEYS_OF_METRICS, Targets, in_report
 from tfglm.workflow.values import (
     ANY_MODEL,
     any_but,

@@ -108,12 +108,7 @@ rule compare_models:
         **TARGETS.inputs_of_comparison(),
     output:
         multiext(f"{RESULTS}/compare", *COMPARED[:3]),
-        page=report(
-            f"{RESULTS}/compare.html",
-            caption="../report/compare.rst",
-            category="1. Start here",
-            labels={"result": "models side by side"},
-        ),
+        page=in_report(f"{RESULTS}/compare.html", "compare", "models side by side"),
     log:
         f"{LOGS}/compare_models.log",
     benchmark:
@@ -197,12 +192,7 @@ rule tabulate_scaling:
         digests=TARGETS.scaled("history.sha256"),
     output:
         table=f"{RESULTS}/scaling.csv",
-        plot=report(
-            f"{RESULTS}/scaling.svg",
-            caption="../report/scaling.rst",
-            category="1. Start here",
-            labels={"result": "networks by workers, picture"},
-        ),
+        plot=in_report(f"{RESULTS}/scaling.svg", "scaling", "networks by workers, picture"),
         png=f"{RESULTS}/scaling.png",
         pdf=f"{RESULTS}/scaling.pdf",
     log:

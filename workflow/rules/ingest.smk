@@ -122,9 +122,6 @@ for names in PLAN.files.together:
 use rule ingest as ingest_to_score with:
     input:
         PLAN.scored.input,
-    output:
-        **PATHS.shards_in(PATHS.shards),
-        predicted=f"{PATHS.shards}/predicted_rows.npy",
     log:
         f"{PATHS.logs_of_data}/ingest_to_score/{{key}}/{{file}}.log",
     benchmark:

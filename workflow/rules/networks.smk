@@ -148,12 +148,7 @@ rule tabulate_sweep:
         compared=SWEEPS.comparisons,
     output:
         table=f"{PATHS.sweep}/networks.csv",
-        picture=report(
-            f"{PATHS.sweep}/losses.svg",
-            caption="../report/sweep.rst",
-            category="1. Start here",
-            labels={"result": "networks of {sweep}, picture"},
-        ),
+        picture=in_report(f"{PATHS.sweep}/losses.svg", "sweep", "networks of {sweep}, picture"),
     log:
         f"{LOGS}/sweeps/{{sweep}}/tabulate_sweep.log",
     benchmark:

@@ -142,12 +142,7 @@ rule write_home:
         metrics=PATHS.of(PLAN.fit, "metrics.json") if HAS_EVALUATION else [],
         tables=TARGETS.sealed_tables(),
     output:
-        report(
-            f"{RESULTS}/index.html",
-            caption="../report/home.rst",
-            category="1. Start here",
-            labels={"result": "in plain words"},
-        ),
+        in_report(f"{RESULTS}/index.html", "home", "in plain words"),
     log:
         f"{LOGS}/write_home.log",
     benchmark:
@@ -194,24 +189,9 @@ rule write_rows:
         dictionary=PATHS.dictionary,
         manifests=MANIFESTS,
     output:
-        svg=report(
-            f"{RESULTS}/data/rows.svg",
-            caption="../report/rows.rst",
-            category="Data",
-            labels={"result": "rows accounted for, picture"},
-        ),
-        html=report(
-            f"{RESULTS}/data/rows.html",
-            caption="../report/rows.rst",
-            category="Data",
-            labels={"result": "rows accounted for, table"},
-        ),
-        columns=report(
-            f"{RESULTS}/data/columns.html",
-            caption="../report/columns.rst",
-            category="Data",
-            labels={"result": "the columns and their distributions"},
-        ),
+        svg=in_report(f"{RESULTS}/data/rows.svg", "rows", "rows accounted for, picture", "Data"),
+        html=in_report(f"{RESULTS}/data/rows.html", "rows", "rows accounted for, table", "Data"),
+        columns=in_report(f"{RESULTS}/data/columns.html", "columns", "the columns and their distributions", "Data"),
     log:
         f"{LOGS}/data/write_rows.log",
     benchmark:

@@ -59,6 +59,11 @@ COMPARED = (".csv", "_held_out.csv", "_likelihood_ratio.csv", ".html")
 """The ends of the files that compare models."""
 
 
+def in_report(path: str, caption: str, label: str, category: str = "1. Start here") -> Any:
+    """Return a file as an output, with what the report says of it."""
+    return report(path, caption=f"../report/{caption}.rst", category=category, labels={"result": label})
+
+
 class Targets:
     """The targets of a config. Its methods are functions for the rules."""
 
@@ -71,8 +76,7 @@ class Targets:
         path = f"{self._paths.model}/{name}"
         if name not in CAPTIONS:
             return path
-        caption, label = CAPTIONS[name]
-        return report(path, caption=f"../report/{caption}.rst", category="{model}", labels={"result": label})
+        return in_report(path, *CAPTIONS[name], category="{model}")
 
     def tables(self, tables: Sequence[str], is_network: bool) -> list[Any]:
         """Return the files of some tables as outputs."""
