@@ -9,9 +9,7 @@ for variant in variants("evaluate", PLAN.models, lambda model: model.evaluations
         name:
             variant.name
         input:
-            **PATHS.fit,
-            reference=PLAN.reference_of_unseen,
-            offset=PLAN.offset,
+            **FITTED,
             manifests=MANIFESTS,
             collapsed=PLAN.collapsed if "averages.npz" in variant.files else [],
         output:
@@ -57,9 +55,7 @@ for variant in variants("evaluate", PLAN.models, lambda model: model.evaluations
 # The metrics of another split: `snakemake results/<name>/models/<model>/metrics_train.json`.
 use rule evaluate as evaluate_split with:
     input:
-        **PATHS.fit,
-        reference=PLAN.reference_of_unseen,
-        offset=PLAN.offset,
+        **FITTED,
         manifests=MANIFESTS,
         collapsed=[],
     output:

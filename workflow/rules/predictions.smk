@@ -3,9 +3,7 @@
 
 rule predict:
     input:
-        **PATHS.fit,
-        reference=PLAN.reference_of_unseen,
-        offset=PLAN.offset,
+        **FITTED,
         manifest=PLAN.files.manifest,
     output:
         f"{MODEL}/predictions/{{file}}.{{format}}",
@@ -36,9 +34,7 @@ rule predict:
 # A file that no model is fitted to, and that needs no response.
 use rule predict as score_file with:
     input:
-        **PATHS.fit,
-        reference=PLAN.reference_of_unseen,
-        offset=PLAN.offset,
+        **FITTED,
         manifest=PLAN.scored.manifest,
     output:
         f"{MODEL}/scores/{{file}}.{{format}}",
