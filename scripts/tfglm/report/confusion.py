@@ -48,8 +48,8 @@ def confusion_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     of_classes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1)
     for place, each in enumerate(classes):
         rates = f"precision {percent(each['precision'])}, recall {percent(each['recall'])}"
-        told = f"{each['class']}: {rates}, {counted(each['support'], 'row')}"
-        beside.tip(of_classes, (0, 1), (place - 0.5, place + 0.5), told)
+        tip = f"{each['class']}: {rates}, {counted(each['support'], 'row')}"
+        beside.tip(of_classes, (0, 1), (place - 0.5, place + 0.5), tip)
     picture.write(paths)
 
 
@@ -68,8 +68,8 @@ def draw_counts(panel: Panel, counts: np.ndarray, names: Sequence[str]) -> None:
             size = 8 if len(names) < 4 else 7
             axes.text(column + 0.5, row + 0.5, written, ha="center", va="center", fontsize=size, color=colour)
         if len(names) <= MOST_NAMED and shares[row, column] >= LEAST_TOLD:
-            told = f"true {names[row]}, predicted {names[column]}: {number:,.6g} rows, {share} of true {names[row]}"
-            panel.tip(axes, (column, column + 1), (row, row + 1), told)
+            tip = f"true {names[row]}, predicted {names[column]}: {number:,.6g} rows, {share} of true {names[row]}"
+            panel.tip(axes, (column, column + 1), (row, row + 1), tip)
     if len(names) <= MOST_NAMED:
         upright = len(names) > 3 and max(map(len, names)) > 3
         places = np.arange(len(names)) + 0.5

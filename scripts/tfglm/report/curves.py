@@ -104,8 +104,8 @@ def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool, label: st
     for (low, high), point in zip(halfway(every["value"].to_numpy(float)), every.to_dict("records"), strict=True):
         effect = f"{scale.written(point['effect'])}"
         effect = f"slope of {curve.slope_of} {effect}" if curve.slope_of else f"{effect} against {reference:,.6g}"
-        told = f"{curve.points['column'].iloc[0]} {point['value']:,.6g}: {effect}{interval(point, scale)}"
-        panel.tip(axes, (low, high), (scale.low, scale.high), told)
+        tip = f"{curve.points['column'].iloc[0]} {point['value']:,.6g}: {effect}{interval(point, scale)}"
+        panel.tip(axes, (low, high), (scale.low, scale.high), tip)
 
 
 def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, label: str) -> None:
@@ -152,10 +152,10 @@ def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, lab
             if (x, y) not in by_place.index:
                 continue
             row = by_place.loc[(x, y)]
-            told = f"{names[0]} {x:,.6g}, {names[1]} {y:,.6g}: {label} {scale.written(row['effect'])}"
-            told += "" if slope_of else f" against {references[0]:,.6g}, {references[1]:,.6g}"
-            told += interval(row, scale)
-            panel.tip(axes, (left, right), (low, high), told)
+            tip = f"{names[0]} {x:,.6g}, {names[1]} {y:,.6g}: {label} {scale.written(row['effect'])}"
+            tip += "" if slope_of else f" against {references[0]:,.6g}, {references[1]:,.6g}"
+            tip += interval(row, scale)
+            panel.tip(axes, (left, right), (low, high), tip)
 
 
 def interval(point: Mapping, scale: Scale) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tfglm.errors import counted
 from tfglm.report.confusion import draw_counts
-from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, diagonal, grid, halfway
+from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, diagonal, grid, halfway, spread
 
 FEWEST_PREDICTED = 100
 """Events that a threshold predicts: of fewer, precision is a matter of chance, and a single row at the top makes it 0 or 1."""
@@ -51,8 +51,8 @@ def binomial_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     # Upright, as beside their length there is no room for what they are.
     confusion.axes[0].set_yticks([0.5, 1.5], ["no event", "event"], rotation=90, va="center")
     always = max(metrics["mean_response"], 1 - metrics["mean_response"])
-    told = f"threshold {metrics['threshold']:g}: accuracy {metrics['accuracy']:.4f}"
-    confusion.axes[0].set_title(f"{told}\n(with one answer for all rows {always:.4f})", fontsize=8)
+    title = f"threshold {metrics['threshold']:g}: accuracy {metrics['accuracy']:.4f}"
+    confusion.axes[0].set_title(f"{title}\n(with one answer for all rows {always:.4f})", fontsize=8)
     picture.write(paths)
 
 
@@ -65,24 +65,28 @@ def draw_roc(panel: Panel, curve: pd.DataFrame, metrics: dict) -> None:
     axes.plot(at["false_positive_rate"], at["recall"], "o", color=MAIN, markersize=4)
     axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", xlim=(0, 1), ylim=(0, 1.01))
     axes.set_title(f"ROC curve, area {metrics['auc']:.4f}")
-    tell(panel, curve, "false_positive_rate")
+    add_tips(panel, curve, "false_positive_rate")
 
 
 def draw_precision(panel: Panel, curve: pd.DataFrame, predicted: pd.Series, metrics: dict) -> None:
-    """Precision with 95 % intervals (Wilson 1927)."""
+    """Precision with 95 % intervals."""
     axes = panel.axes[0]
-    z = NormalDist().inv_cdf(0.975)
-    share = curve["precision"]
-    middle = (share + z**2 / (2 * predicted)) / (1 + z**2 / predicted)
-    margin = z / (1 + z**2 / predicted) * np.sqrt(share * (1 - share) / predicted + z**2 / (4 * predicted**2))
-    axes.fill_between(curve["recall"], middle - margin, middle + margin, color=MAIN, alpha=0.2, linewidth=0)
-    axes.plot(curve["recall"], share, color=MAIN)
+    axes.fill_between(curve["recall"], *wilson(curve["precision"], predicted), color=MAIN, alpha=0.2, linewidth=0)
+    axes.plot(curve["recall"], curve["precision"], color=MAIN)
     axes.axhline(metrics["mean_response"], color=GREY, linewidth=0.8, linestyle=":")
     at = at_threshold(curve, metrics)
     axes.plot(at["recall"], at["precision"], "o", color=MAIN, markersize=4)
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.01))
     axes.set_title(f"precision and recall, average {metrics['average_precision']:.4f}")
-    tell(panel, curve, "recall")
+    add_tips(panel, curve, "recall")
+
+
+def wilson(share: pd.Series, count: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """95 % intervals of shares of so many rows (Wilson 1927); of weighted rows, the sum of weights counts."""
+    z = NormalDist().inv_cdf(0.975)
+    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    margin = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return middle - margin, middle + margin
 
 
 def draw_by_threshold(panel: Panel, curve: pd.DataFrame, metrics: dict) -> None:
@@ -93,7 +97,7 @@ def draw_by_threshold(panel: Panel, curve: pd.DataFrame, metrics: dict) -> None:
     axes.set(xlabel="threshold", ylabel="share", xlim=(0, 1), ylim=(0, 1.01))
     axes.set_title("precision and recall by threshold")
     axes.legend()
-    tell(panel, curve.iloc[::-1], "threshold")
+    add_tips(panel, curve.iloc[::-1], "threshold")
 
 
 def at_threshold(curve: pd.DataFrame, metrics: dict) -> pd.Series:
@@ -101,13 +105,13 @@ def at_threshold(curve: pd.DataFrame, metrics: dict) -> pd.Series:
     return curve.iloc[int((curve["threshold"] - metrics["threshold"]).abs().argmin())]
 
 
-def tell(panel: Panel, curve: pd.DataFrame, across: str) -> None:
+def add_tips(panel: Panel, curve: pd.DataFrame, across: str) -> None:
     """Say the values of a curve where one points at it; `across` ascends."""
-    every = curve.iloc[np.unique(np.linspace(0, len(curve) - 1, POINTED_AT).astype(int))]
+    every = curve.iloc[spread(len(curve), POINTED_AT)]
     for ends, point in zip(halfway(every[across].to_numpy()), every.to_dict("records"), strict=True):
-        told = "threshold {threshold:.3f}: recall {recall:.3f}, precision {precision:.3f}, "
-        told += "false positive rate {false_positive_rate:.3f}"
-        panel.tip(panel.axes[0], ends, (0, 1), told.format(**point))
+        tip = "threshold {threshold:.3f}: recall {recall:.3f}, precision {precision:.3f}, "
+        tip += "false positive rate {false_positive_rate:.3f}"
+        panel.tip(panel.axes[0], ends, (0, 1), tip.format(**point))
 
 
 def draw_lift(panel: Panel, tenths: pd.DataFrame) -> None:
@@ -118,10 +122,8 @@ def draw_lift(panel: Panel, tenths: pd.DataFrame) -> None:
     axes.set(xticks=range(1, 11), xlim=(0.4, 10.6))
     axes.set_title("lift")
     for tenth in tenths.to_dict("records"):
-        told = (
-            "tenth {decile}: {lift:.2f} times the average share of events, {share_of_events:.1%} of all events so far"
-        )
-        panel.tip(axes, (tenth["decile"] - 0.5, tenth["decile"] + 0.5), axes.get_ylim(), told.format(**tenth))
+        tip = "tenth {decile}: {lift:.2f} times the average share of events, {share_of_events:.1%} of all events so far"
+        panel.tip(axes, (tenth["decile"] - 0.5, tenth["decile"] + 0.5), axes.get_ylim(), tip.format(**tenth))
 
 
 def mean_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
@@ -154,15 +156,15 @@ def draw_residuals(panel: Panel, table: pd.DataFrame) -> None:
     axes.set_title("residuals")
 
 
-def with_intervals(panel: Panel, table: pd.DataFrame, values: pd.Series, told: str) -> None:
+def with_intervals(panel: Panel, table: pd.DataFrame, values: pd.Series, text: str) -> None:
     """Points at the mean predictions of groups, with the intervals of their mean responses."""
     axes = panel.axes[0]
     # A limit may be beyond the share itself by rounding, as that of no events is.
     errors = [(table["observed"] - table["lower"]).clip(0), (table["upper"] - table["observed"]).clip(0)]
     axes.errorbar(table["predicted"], values, yerr=errors, fmt="o", markersize=3, color=MAIN, elinewidth=1)
     for ends, group in zip(halfway(table["predicted"].to_numpy()), table.to_dict("records"), strict=True):
-        told_of = f"{told} ({{lower:.4g}} to {{upper:.4g}}), ".format(**group)
-        panel.tip(axes, ends, axes.get_ylim(), told_of + counted(group["rows"], "row"))
+        tip = f"{text} ({{lower:.4g}} to {{upper:.4g}}), ".format(**group)
+        panel.tip(axes, ends, axes.get_ylim(), tip + counted(group["rows"], "row"))
 
 
 def draw_quantiles(panel: Panel, quantiles: dict[str, float], rmse: float) -> None:

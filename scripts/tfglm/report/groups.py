@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from matplotlib.axes import Axes
 
 from tfglm.errors import short
 from tfglm.report.drawing import GREY, MAIN, OTHERS, TITLE_HEIGHT, Picture, literal, nothing
+from tfglm.report.evaluation import wilson
 from tfglm.report.words import Words
 
 ROW, PANEL_WIDTH, PANEL_ROWS, PANELS_ABREAST = 0.155, 3.4, 52, 3
@@ -115,11 +115,11 @@ def draw_part(
     for place, row in enumerate(levels):
         name = literal(short(row["level"], LONGEST_LABEL - 2))
         first.text(-0.05, place, name, transform=first.get_yaxis_transform(), fontsize=7.5, ha="right", va="center")
-        told = "; ".join(
+        tip = "; ".join(
             f"{key.replace('_', ' ')} {value:,.4g}" for key, value in row.items() if isinstance(value, int | float)
         )
         for axes in shown:
-            panel.tip(axes, axes.get_xlim(), (place - 0.5, place + 0.5), f"{column} {row['level']}: {told}")
+            panel.tip(axes, axes.get_xlim(), (place - 0.5, place + 0.5), f"{column} {row['level']}: {tip}")
     over = 1 + (ABOVE - 0.22) / height
     first.text(0.08 / width - margin / width, over, literal(short(column, 40)), transform=first.transAxes, fontsize=9.5)
 
@@ -129,7 +129,8 @@ def draw_means(axes: Axes, levels: Sequence[dict[str, Any]], of_all: float) -> N
     table = pd.DataFrame(levels)
     places = np.arange(len(table))
     if "events" in table:
-        lower, upper = wilson(table)
+        count = (table["events"] / table["mean_response"]).fillna(table["rows"])
+        lower, upper = wilson(table["mean_response"], count)
         axes.hlines(places, lower, upper, color=MAIN, linewidth=1)
     axes.plot(table["mean_response"], places, "o", color=MAIN, markersize=3.5, label="observed")
     axes.plot(
@@ -144,15 +145,6 @@ def draw_means(axes: Axes, levels: Sequence[dict[str, Any]], of_all: float) -> N
     axes.axvline(of_all, color=GREY, linewidth=0.8, linestyle=":")
     axes.set_xlabel("mean response")
     axes.legend(loc="lower left", bbox_to_anchor=(-0.1, 1), borderaxespad=0.1, fontsize=7, handletextpad=0.1, ncols=1)
-
-
-def wilson(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """95 % intervals of shares of events (Wilson 1927); of weighted rows, the sum of weights counts."""
-    share, z = table["mean_response"], NormalDist().inv_cdf(0.975)
-    count = (table["events"] / share).fillna(table["rows"])
-    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    margin = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return middle - margin, middle + margin
 
 
 def draw_quality(axes: Axes, levels: Sequence[dict[str, Any]], name: str, of_all: float | None) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from tfglm.report.drawing import COLOURS, STYLES, Panel, grid, halfway, nothing
+from tfglm.report.drawing import COLOURS, STYLES, Panel, grid, halfway, nothing, spread
 
 TOGETHER = {
     "online/loss held out": "online/loss",
@@ -79,7 +79,7 @@ def draw(panel: Panel, lines: list[tuple[str, pd.DataFrame]]) -> None:
         axes.legend(fontsize=7)
     else:
         axes.set_title(NAMES.get(first, first.partition("/")[2]))
-    tell(panel, pd.concat([points for _, points in lines]))
+    add_tips(panel, pd.concat([points for _, points in lines]))
 
 
 def written(value: float) -> str:
@@ -87,16 +87,16 @@ def written(value: float) -> str:
     return f"{value / 1e6:,.4g} million" if abs(value) >= 1e6 else f"{value:,.6g}"
 
 
-def tell(panel: Panel, points: pd.DataFrame) -> None:
+def add_tips(panel: Panel, points: pd.DataFrame) -> None:
     """Say the values of the curves of a panel where one points at them."""
     steps = np.unique(points["step"].to_numpy(float))
-    steps = steps[np.unique(np.linspace(0, len(steps) - 1, POINTED_AT).astype(int))]
+    steps = steps[spread(len(steps), POINTED_AT)]
     axes = panel.axes[0]
     for ends, step in zip(halfway(steps), steps, strict=True):
         of_step = points[points["step"] == step]
-        told = [
+        tip = [
             f"{NAMES.get(row['quantity'], row['quantity'].partition('/')[2])} {row['value']:,.6g}"
             for row in of_step.to_dict("records")
         ]
         seconds = of_step["seconds"].iloc[-1]
-        panel.tip(axes, ends, axes.get_ylim(), f"step {step:,.0f}, after {seconds:,.1f} s: {'; '.join(told)}")
+        panel.tip(axes, ends, axes.get_ylim(), f"step {step:,.0f}, after {seconds:,.1f} s: {'; '.join(tip)}")

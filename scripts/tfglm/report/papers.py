@@ -19,6 +19,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from tabulate import SEPARATING_LINE, tabulate
 
 from tfglm.report.pages import four_digits, statistic, with_error
+from tfglm.report.words import aligned
 from tfglm.results.paper import Cell, Line, PaperTable
 
 LONGEST_ON_A_PAGE = 45
@@ -27,7 +28,11 @@ LONGEST_ON_A_PAGE = 45
 MARKDOWN = re.compile(r"[\\`*|<\[]|(?<![^\W_])_|_(?![^\W_])")
 """Characters of a Markdown table cell that are not plain text; an underscore within a word is."""
 
+NUMBER = re.compile(r"([\[(]?[^\[(,e]*?\d(?:,\d{3})*(?:\.\d+)?)([)*]*)")
+"""A number in a cell, after an opening bracket, and what follows it."""
+
 DIGIT, POINT = "\ue000", "\ue001"
+BLANKS = str.maketrans({"\N{FIGURE SPACE}": DIGIT, "\N{PUNCTUATION SPACE}": POINT})
 """Stand for blanks as wide as a digit and a point; the library would strip real ones."""
 
 TYPESET = {"\N{MINUS SIGN}": "$-$", "χ": r"$\chi$", "²": "$^2$", "\N{REPLACEMENT CHARACTER}": "?"}
@@ -98,15 +103,12 @@ def write_markdown(table: PaperTable, path: Path) -> None:
 def at_their_points(rows: list[list[str]]) -> list[list[str]]:
     """The rows of coefficients with blanks as wide as digits behind the numbers of a column, before stars and brackets."""
     columns = list(zip(*rows, strict=True))
-    for place in range(2, len(columns)):
-        found = [re.fullmatch(r"([\[(]?[^\[(,e]*?(?:,\d{3})*(?:\.(\d+))?)([)*]*)", text) for text in columns[place]]
-        decimals = [len(match[2] or "") if match and match[1] else None for match in found]
-        most = max((number for number in decimals if number is not None), default=0)
+    for place, column in enumerate(columns[2:], start=2):
+        found = [NUMBER.fullmatch(text) for text in column]
+        numbers = iter(aligned([match[1] for match in found if match]))
         columns[place] = tuple(
-            text
-            if match is None or number is None or not re.search(r"\d", text)
-            else match[1] + ("" if number or not most else POINT) + DIGIT * (most - number) + match[3]
-            for text, match, number in zip(columns[place], found, decimals, strict=True)
+            next(numbers).translate(BLANKS) + match[2] if match else text
+            for text, match in zip(column, found, strict=True)
         )
     return [list(row) for row in zip(*columns, strict=True)]
 

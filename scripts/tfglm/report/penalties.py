@@ -8,7 +8,7 @@ import pandas as pd
 
 from tfglm.errors import short
 from tfglm.report.coefficient_rows import is_constant
-from tfglm.report.drawing import COLOURS, GREY, MAIN, STYLES, TITLE_HEIGHT, Picture, literal
+from tfglm.report.drawing import COLOURS, GREY, MAIN, STYLES, TITLE_HEIGHT, Picture, literal, spread
 
 WIDTH, ABOVE, BELOW = 6.8, 4.2, 1.9
 """Inches of the picture, and of the axes of the coefficients and of the deviances."""
@@ -55,7 +55,7 @@ def path_plot(
         axes.axvline(chosen, color=GREY, linewidth=0.8, linestyle="--")
     above.set_xticklabels([])
     count = above.secondary_xaxis("top")
-    labelled = np.unique(np.linspace(0, len(table) - 1, 7).astype(int))
+    labelled = spread(len(table), 7)
     count.set_xticks(penalty.iloc[labelled], table["coefficients_not_zero"].iloc[labelled].astype(str), fontsize=7)
     count.set_xticks([], minor=True)
     count.set_xlabel("coefficients that are not zero", fontsize=7)

@@ -67,8 +67,8 @@ def draw(account: dict, plots: Sequence[Path]) -> None:
         borderaxespad=0,
     )
     for row, (name, counts) in enumerate(outcomes.iterrows()):
-        told = "; ".join(f"{what}: {rows:,.0f}" for what, rows in counts.items() if rows)
-        panel.tip(axes, (0, axes.get_xlim()[1]), (row - 0.5, row + 0.5), f"{name}: {told}")
+        tip = "; ".join(f"{what}: {rows:,.0f}" for what, rows in counts.items() if rows)
+        panel.tip(axes, (0, axes.get_xlim()[1]), (row - 0.5, row + 0.5), f"{name}: {tip}")
     picture.write(plots)
 
 

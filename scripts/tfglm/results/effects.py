@@ -139,8 +139,8 @@ def surfaces(
             table = pd.DataFrame(compared(estimated, rows, error_name, confidence))
             for name, place in ((first, ""), (second, "_2")):
                 reference = np.nan if number else references[name]
-                told = {"column": name, "value": points[name][:-1], "reference": reference}
-                table = table.assign(**{f"{key}{place}": value for key, value in told.items()})
+                parts = {"column": name, "value": points[name][:-1], "reference": reference}
+                table = table.assign(**{f"{key}{place}": value for key, value in parts.items()})
             others = [f"{by.name} {by.levels[level]}"] if by else []
             others += [f"{name} {references[name]:g}" for name in columns if name not in (first, second)]
             far = is_far(crossed, [seen[first], seen[second]])
