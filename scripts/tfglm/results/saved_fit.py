@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfglm import checkpoint, digests
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.inference.fitted import Fitted
 from tfglm.results.estimates import Estimates, estimated
-from tfglm.results.marginal_tables import Averaged, Margins, marginal_tables
+
+if TYPE_CHECKING:
+    from tfglm.results.marginal_tables import Averaged, Margins
 
 
 class SavedFit:
@@ -70,13 +72,17 @@ class SavedFit:
         return estimated(self.design, self.fitted, self.reference, self.fit["df_residual"])
 
     @cached_property
-    def averaged(self) -> Averaged:
+    def averaged(self) -> "Averaged":
         """What evaluate.py has averaged."""
+        from tfglm.results.marginal_tables import Averaged  # with pandas, which predictions do without
+
         return Averaged.read(self.arguments.averages, self.arguments.fit)
 
     @cached_property
-    def margins(self) -> Margins:
+    def margins(self) -> "Margins":
         """Average marginal effects and adjusted means."""
+        from tfglm.results.marginal_tables import marginal_tables
+
         numbers = self.fit["df_residual"], self.arguments.settings.confidence
         return marginal_tables(self.design, self.fitted, self.averaged, self.reference, *numbers)
 
