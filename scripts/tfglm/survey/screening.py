@@ -81,15 +81,12 @@ def near_sums(rows: pl.DataFrame, numbers: Sequence[str], response: str) -> dict
         if left > LACKING:
             continue
         spread = complete.select(pl.col(parts).cast(pl.Float64).std(ddof=0)).row(0)
-        near_one = [
-            name
-            for name, slope, size in zip(parts, slopes, spread, strict=True)
-            if size > 0 and abs(slope / size - 1) <= NEAR_ONE
-        ]
         units = [
             name
-            for name in near_one
-            if share_left(complete, [part for part in parts if part != name], y)[0] >= MATTERS * max(left, LEFT)
+            for name, slope, size in zip(parts, slopes, spread, strict=True)
+            if size > 0
+            and abs(slope / size - 1) <= NEAR_ONE
+            and share_left(complete, [part for part in parts if part != name], y)[0] >= MATTERS * max(left, LEFT)
         ]
         if len(units) < 2:
             continue
