@@ -9,32 +9,6 @@ from tfglm.distribute.executor import Call, Executor, Shared, State
 from tfglm.distribute.tasks import Task
 
 
-class LocalExecutor(Executor):
-    """Runs one call after the other, and remembers nothing.
-
-    With several `workers` the calls of an update read the shared array as so many workers would, were they always equally fast.
-    """
-
-    def __init__(self, workers: int = 1) -> None:
-        self.workers = workers
-
-    def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
-        if not calls:
-            raise ValueError("a sum needs at least one call")
-        return tasks.run(task, calls, state)
-
-    def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
-        return (tasks.run(task, [call], state) for task, call in calls)
-
-    def share(self, array: np.ndarray) -> "SharedHere":
-        return SharedHere(array)
-
-    def update(
-        self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
-    ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        return update_in_rounds(self, calls, shared, weight)
-
-
 class SharedHere:
     """An array of this process that calls change."""
 
@@ -49,18 +23,39 @@ class SharedHere:
         return self.array, self.additions
 
 
-def update_in_rounds(
-    executor: Executor, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
-) -> Iterator[list[tuple[int, np.ndarray]]]:
-    """`Executor.update` for an executor with the shared array in this process, as if all workers were equally fast: each
-    round has one call for each worker, and all read the array as it was before the round."""
-    assert isinstance(shared, SharedHere)
-    for first in range(0, len(calls), executor.workers):
-        read = shared.array
-        vectors = executor.map(calls[first : first + executor.workers], {"state": read})
-        for number, vector in enumerate(vectors, first):
-            difference, rest = np.split(vector, [read.size])
-            finite = bool(np.all(np.isfinite(difference)))
-            if finite:
-                shared.add(weight * difference.reshape(read.shape))
-            yield [(number, rest if finite else np.full(len(rest), np.nan))]
+class ExecutorInRounds(Executor):
+    """An executor with the shared array in this process."""
+
+    def share(self, array: np.ndarray) -> SharedHere:
+        return SharedHere(array)
+
+    def update(
+        self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
+    ) -> Iterator[list[tuple[int, np.ndarray]]]:
+        """See `Executor.update`: as if all workers were equally fast. Each round has one call for each worker, and all read the
+        array as it was before the round. So it is the same each time with so many workers."""
+        assert isinstance(shared, SharedHere)
+        for first in range(0, len(calls), self.workers):
+            read = shared.array
+            vectors = self.map(calls[first : first + self.workers], {"state": read})
+            for number, vector in enumerate(vectors, first):
+                difference, rest = np.split(vector, [read.size])
+                finite = bool(np.all(np.isfinite(difference)))
+                if finite:
+                    shared.add(weight * difference.reshape(read.shape))
+                yield [(number, rest if finite else np.full(len(rest), np.nan))]
+
+
+class LocalExecutor(ExecutorInRounds):
+    """Runs one call after the other, and remembers nothing."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+
+    def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
+        if not calls:
+            raise ValueError("a sum needs at least one call")
+        return tasks.run(task, calls, state)
+
+    def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
+        return (tasks.run(task, [call], state) for task, call in calls)

@@ -16,9 +16,9 @@ import numpy as np
 from tfglm import command, tensorflow_setup
 from tfglm.distribute import answers, tasks, wire
 from tfglm.distribute.designs import Designs
-from tfglm.distribute.executor import Call, Executor, Shared, State
+from tfglm.distribute.executor import Call, State
 from tfglm.distribute.group import Message, ProcessGroup
-from tfglm.distribute.local import SharedHere, update_in_rounds
+from tfglm.distribute.local import ExecutorInRounds
 from tfglm.distribute.tasks import Task
 from tfglm.errors import UserError
 from tfglm.roles import announce, ending, peers, probe
@@ -128,7 +128,7 @@ def part(asked: Message, index: int, designs: Designs) -> Message | None:
     return Message("", np.ascontiguousarray(vector, np.float64).view(np.int64))
 
 
-class PeersExecutor(Executor):
+class PeersExecutor(ExecutorInRounds):
     """The chief and its peers. Results of tasks are not stored, so a lost process ends the fit."""
 
     def __init__(self, group: ProcessGroup, designs: Designs, reach: Reach) -> None:
@@ -171,12 +171,3 @@ class PeersExecutor(Executor):
                 whose = f"a task failed on peer {index - 1}: " if index else ""
                 raise UserError(f"{whose}{answer.text}")
         return [answer.words.view(np.float64) for answer in answers]
-
-    def share(self, array: np.ndarray) -> SharedHere:
-        return SharedHere(array)
-
-    def update(
-        self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
-    ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """See `Executor.update`: in rounds, so the same each time with so many processes."""
-        return update_in_rounds(self, calls, shared, weight)
