@@ -1,8 +1,7 @@
 """What TensorBoard shows of a network besides its curves: the graph, the settings, the weights, and embeddings by level."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -48,26 +47,17 @@ def settings_metadata(settings: TrainingConfig) -> SummaryMetadata:
     """The settings in the form of TensorBoard's plugin for hyperparameters: its messages, written by hand, as the package
     tensorboard, which defines them, need not be installed (tensorboard/plugins/hparams/plugin_data.proto)."""
     entries = []
-    for name, value in flat(settings.model_dump(exclude={"code"}, exclude_none=True)):
+    (flat,) = pd.json_normalize(settings.model_dump(exclude={"code"}, exclude_none=True)).to_dict("records")
+    for name, value in flat.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        text = json.dumps(value) if isinstance(value, list) else str(value)
         # A google.protobuf.Value: its field 2 is a number, and 3 a text.
-        shown = message({2: float(value)} if is_number else {3: str(value).encode()})
+        shown = message({2: float(value)} if is_number else {3: text.encode()})
         entries.append(message({1: message({1: name.encode(), 2: shown})}))
     # Field 5 is when the run began, which its events say too.
     content = message({3: b"".join(entries) + message({5: 0.0})})
     plugin = SummaryMetadata.PluginData(plugin_name="hparams", content=content)
     return SummaryMetadata(plugin_data=plugin, data_class=DATA_CLASS_TENSOR)
-
-
-def flat(section: Mapping[str, Any], before: str = "") -> Sequence[tuple[str, Any]]:
-    """The keys of a section and of those in it, each with its value."""
-    pairs: list[tuple[str, Any]] = []
-    for key, value in section.items():
-        if isinstance(value, dict):
-            pairs += flat(value, f"{before}{key}.")
-        else:
-            pairs.append((f"{before}{key}", json.dumps(value) if isinstance(value, list) else value))
-    return pairs
 
 
 def show_weights(curves: Curves, step: int, network: keras.Model) -> None:
