@@ -268,15 +268,6 @@ def test_what_has_no_classes_is_refused_by_name(file, frame, tmp_path):
         training(unweighted, design(unweighted, weights="weight"), tmp_path / "steps")
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"trials": "flights"}, "trials: only family binomial has trials"),
-        ({"identity": ["predicted"]}, "predictions have a column `predicted` of their own"),
-    ],
-)
-def test_keys_that_say_nothing_of_classes_are_refused_with_the_reason(keys, message):
-    raw = {"formula": FORMULA, "family": "multinomial"}
-    NetworkConfig.model_validate(raw | {"offset": None})
-    with pytest.raises(ValueError, match=message):
-        NetworkConfig.model_validate(raw | keys)
+def test_identity_takes_no_column_of_the_predictions():
+    with pytest.raises(ValueError, match="predictions have a column `predicted` of their own"):
+        NetworkConfig(formula=FORMULA, family="multinomial", identity=["predicted"])

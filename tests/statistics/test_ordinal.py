@@ -500,7 +500,6 @@ def test_losses_keep_their_digits_at_the_ends_and_between_near_thresholds(link):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"diagnostics": True}, "diagnostics: a regression of classes has no residuals"),
         ({"link": "log"}, "link: family ordinal has no link `log`; use `logit` or `probit` or `cloglog`"),
         ({"class_order": ["a", "b", "a"]}, "class_order: it has a class twice"),
     ],
