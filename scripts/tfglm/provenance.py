@@ -2,7 +2,8 @@
 
 import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tfglm import digests
@@ -38,5 +39,10 @@ def identity(design: Path, checkpoint: Path) -> dict:
 
 
 def versions(engine: str) -> dict[str, str]:
-    """Return the versions of this workflow, of Python, and of the packages that the numbers depend on."""
-    return {"engine": engine, "python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    """Return the versions of this workflow, of Python, and of the packages that the numbers depend on, as far as they are
+    installed."""
+    found = {"engine": engine, "python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
