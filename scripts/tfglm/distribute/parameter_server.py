@@ -207,7 +207,7 @@ class ParameterServerExecutor(Executor):
             def schedule(number: int) -> Any:
                 return self._schedule(length, self._message(*pieces[number], state))
 
-            for _, result in self._in_order(len(pieces), schedule):
+            for result in self._in_order(len(pieces), schedule):
                 self.received += result.nbytes
                 yield result
 
@@ -226,17 +226,15 @@ class ParameterServerExecutor(Executor):
     def _schedule(self, key: Hashable, words: np.ndarray, slices: Sequence[tf.Tensor] = ()) -> Any:
         return self._servers.schedule(self._traced[key], (tf.constant(words), *slices))
 
-    def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+    def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[Any]:
         """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
         waiting: deque = deque()
         for place in range(number):
-            waiting.append((place, schedule(place)))
+            waiting.append(schedule(place))
             if len(waiting) == self._ahead:
-                first, result = waiting.popleft()
-                yield first, self._servers.fetch(result)
+                yield self._servers.fetch(waiting.popleft())
         while waiting:
-            first, result = waiting.popleft()
-            yield first, self._servers.fetch(result)
+            yield self._servers.fetch(waiting.popleft())
 
     def share(self, array: np.ndarray) -> SharedOnServers:
         """Put an array [rows, columns] on the ps, its columns divided among them."""
@@ -267,8 +265,8 @@ class ParameterServerExecutor(Executor):
                     self._traced[key] = _updates(self._published(task), shared, weight, kinds)
                 return self._schedule(key, wire.pack([array for _, call in calls[turn] for array in call]))
 
-            for number, rests in self._in_order(len(turns), schedule):
-                yield list(enumerate(rests, turns[number].start))
+            for turn, rests in zip(turns, self._in_order(len(turns), schedule), strict=True):
+                yield list(enumerate(rests, turn.start))
 
     def _put(self, state: State) -> tf.Variable:
         """The state on the ps, as one vector."""
