@@ -320,10 +320,10 @@ def as_stored(term: Any) -> dict[str, Any]:
 
 
 def from_stored(stored: Any) -> Any:
-    """The term of its JSON form, in which lists are tuples."""
-    if isinstance(stored, tuple):
+    """The term of its JSON form."""
+    if isinstance(stored, list | tuple):
         return tuple(map(from_stored, stored))
-    if not isinstance(stored, dict) or "type" not in stored:
+    if not isinstance(stored, dict):
         return stored
     values = {name: from_stored(value) for name, value in stored.items() if name != "type"}
-    return {kind.__name__: kind for kind in STORED}[stored["type"]](**values)
+    return {kind.__name__: kind for kind in STORED}[stored["type"]](**values) if "type" in stored else values

@@ -1,0 +1,59 @@
+"""Formulas as typed terms: names, stored forms and products of terms, which are those of formulaic."""
+
+import json
+import random
+
+import pytest
+from formulaic.parser import DefaultFormulaParser
+
+from tfglm.formula.parse import parse, term_of
+from tfglm.formula.terms import CategoricalFactor, RandomEffects, Smooth, as_stored, from_stored
+from tfglm.formula.text import products_of, words_of
+
+WRITTEN = (
+    "y ~ carrier * C(month, Treatment('6')) + C(day, contr.sum) + i(weekday, x, ref=1) + weekday + x + log(z) + poly(u / 2, 3) + "
+    "s(a, k=6) + s(b, c) + te(d, log(e), bs=[cc, cr], lower_bound=0, upper_bound=24) + ti(f, g) + s(h, by=carrier) + (x || plane)"
+)
+
+
+def test_a_term_is_found_by_its_name_and_reads_back():
+    for term in parse(WRITTEN, "f").terms:
+        found = term_of(f"late: {term.name}")
+        assert found.name == term.name and type(found) is type(term) and found.columns == term.columns
+        assert (found.is_curve, found.is_random, found.is_surface) == (term.is_curve, term.is_random, term.is_surface)
+        assert from_stored(json.loads(json.dumps(term, default=as_stored))) == term
+
+
+def test_random_effects_are_the_same_terms_in_both_notations():
+    lme4, mgcv = (
+        parse(f"y ~ x + {right}", "f") for right in ("(1 | g) + (0 + x | h)", "s(g, bs=re) + s(h, x, bs='re')")
+    )
+    assert lme4 == mgcv and lme4.terms[1:] == (RandomEffects("g"), RandomEffects("h", "x"))
+
+
+def test_what_is_no_term_is_a_column_of_that_name():
+    for name in ("day of week", "lag(x)", "(Threshold)", "log(x", "C(a, b)"):
+        assert term_of(name).columns == (name,) and not term_of(name).is_curve
+    assert isinstance(term_of("C(month)"), CategoricalFactor) and isinstance(term_of("te(x, z):w"), Smooth)
+
+
+def drawn(draw: random.Random, depth: int) -> str:
+    """A sum of products at random."""
+    if depth == 0 or draw.random() < 0.25:
+        return draw.choice(["a", "b", "c", "log(d)", "a:b"])
+    operator = draw.choice(["+", "+", "-", "*", "/", ":", "%in%", "()", "^"])
+    if operator in ("()", "^"):
+        return f"({drawn(draw, depth - 1)} + e + g)" + ("^2" if operator == "^" else "")
+    return f"{drawn(draw, depth - 1)} {operator} {drawn(draw, depth - 1)}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_products_are_those_of_formulaic(seed):
+    draw, parser = random.Random(seed), DefaultFormulaParser()
+    for _ in range(200):
+        right = draw.choice(["", "0 + ", "-1 + "]) + drawn(draw, 3) + draw.choice(["", " - 1", " + 0"])
+        theirs = [
+            [] if str(term) == "1" else [each.expr for each in term.factors]
+            for term in parser.get_terms(f"y ~ {right}").rhs
+        ]
+        assert sorted(map(list, products_of(words_of(right)))) == sorted(theirs), right
