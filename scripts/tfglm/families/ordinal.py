@@ -2,7 +2,7 @@
 Statistical Society B 42, 1980)."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -182,9 +182,6 @@ class Ordinal(FamilyOfClasses):
 
     def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.interval_of(eta, y).loss
-
-    def tensor_loss(self, tf: Any, eta: Any, y: Any) -> Any:
-        raise NotImplementedError(f"networks have no family {self.name}")
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
         """The probability of each class, [rows, classes]."""

@@ -42,7 +42,15 @@ class ClassesObjective(PlainObjective):
 
     @classmethod
     def _check_levels(cls, design: Design, counts: Sums) -> None:
-        refuse_lacking_levels(design, counts)
+        """Raise UserError if no row of a level belongs to some class, so that a coefficient of this class is infinite."""
+        lacking = [
+            f"{name} has no row of class {label}"
+            for number, name, group in levels_of_terms(design, counts)
+            for which, label in enumerate(design.likelihood.class_labels)
+            if counts["class", which, number][group] == 0
+        ]
+        remedy = "derive coarser classes, or add a ridge (`l2`), which keeps them finite"
+        refuse_levels(design, "as levels lack a class", lacking, remedy)
 
     @classmethod
     def _overlapping(cls, workload: Workload, run: Run, counts: Sums, terms: list[str]) -> tuple[Workload, Sums]:
@@ -88,12 +96,21 @@ class OrderedObjective(ClassesObjective):
 
     @classmethod
     def _check_levels(cls, design: Design, counts: Sums) -> None:
-        refuse_levels_at_an_end(design, counts)
+        """Raise UserError if all rows of a level are in the lowest class, or in the highest."""
+        labels = design.likelihood.class_labels
+        lacking = [
+            f"all rows of {name} are of class {labels[which]}, the {end}"
+            for number, name, group in levels_of_terms(design, counts)
+            for end, which in {"lowest": 0, "highest": len(labels) - 1}.items()
+            if counts["class", which, number][group] == counts["weight_sum", number][group]
+        ]
+        remedy = "or add a ridge (`l2`), which keeps them finite"
+        refuse_levels(design, "as levels have one class at an end", lacking, remedy)
 
     @classmethod
     def _null_model(cls, workload: Workload, run: Run, counts: Sums) -> tuple[np.ndarray, float]:
         design = workload.design
-        coefficients, loss = null_model_of_thresholds(design, counts)
+        coefficients, loss = null_model(design, counts)
         if not design.roles.offset:
             return coefficients, loss
         alone = replace(design, terms=tuple(term for term in design.terms if term.base == INTERCEPT), numeric=())
@@ -112,7 +129,7 @@ class ThresholdsObjective(OrderedObjective):
 
     @classmethod
     def _null_model(cls, workload: Workload, run: Run, counts: Sums) -> tuple[np.ndarray, float]:
-        return null_model_of_thresholds(workload.design, counts)
+        return null_model(workload.design, counts)
 
 
 def refuse_lacking_classes(design: Design, counts: Sums) -> None:
@@ -124,39 +141,6 @@ def refuse_lacking_classes(design: Design, counts: Sums) -> None:
             f"`{design.roles.response}` has a weight above 0\n"
             f"  leave these rows out in data.where, so that there is no such class, or correct `weights` or `frequency`"
         )
-
-
-def refuse_lacking_levels(design: Design, counts: Sums) -> None:
-    """Raise UserError if no row of a level belongs to some class.
-
-    Coefficients of this class then have no finite estimate. The rows still inform about the other classes.
-    """
-    lacking = [
-        f"{name} has no row of class {label}"
-        for number, name, group in levels_of_terms(design, counts)
-        for which, label in enumerate(design.likelihood.class_labels)
-        if counts["class", which, number][group] == 0
-    ]
-    refuse_levels(
-        design,
-        "as levels lack a class",
-        lacking,
-        "derive coarser classes, or add a ridge (`l2`), which keeps them finite",
-    )
-
-
-def refuse_levels_at_an_end(design: Design, counts: Sums) -> None:
-    """Raise UserError if all rows of a level are in the lowest class, or in the highest."""
-    ends = {"lowest": 0, "highest": len(design.likelihood.class_labels) - 1}
-    lacking = [
-        f"all rows of {name} are of class {design.likelihood.class_labels[which]}, the {end}"
-        for number, name, group in levels_of_terms(design, counts)
-        for end, which in ends.items()
-        if counts["class", which, number][group] == counts["weight_sum", number][group]
-    ]
-    refuse_levels(
-        design, "as levels have one class at an end", lacking, "or add a ridge (`l2`), which keeps them finite"
-    )
 
 
 def levels_of_terms(design: Design, counts: Sums) -> Iterator[tuple[int, str, int]]:
@@ -185,25 +169,19 @@ def refuse_levels(design: Design, why: str, named: list[str], remedy: str) -> No
 
 
 def null_model(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
-    """The coefficients [p] and the loss of the model with only an intercept for each class; without intercepts, the model of
-    equal odds."""
-    of_classes = np.array([float(counts["class", number]) for number in range(len(design.likelihood.class_labels))])
+    """The coefficients [p] and the loss of the model with only an intercept for each class, or the thresholds alone, without an
+    offset; without intercepts, the model of equal odds."""
+    labels = design.likelihood.class_labels
+    of_classes = np.array([float(counts["class", number]) for number in range(len(labels))])
     total, coefficients = of_classes.sum(), np.zeros(design.size)
-    if not any(term.base == INTERCEPT for term in design.terms):
+    constants = {design.slices[term.name].start: term.equation for term in design.terms if term.base == INTERCEPT}
+    if not constants:
         return coefficients, float(total * np.log(len(of_classes)))
-    against = of_classes[design.likelihood.class_labels.index(design.likelihood.reference_class or "")]
-    for term in design.terms:
-        if term.base == INTERCEPT:
-            of_class = of_classes[design.likelihood.class_labels.index(term.equation)]
-            coefficients[design.slices[term.name]] = np.log(of_class / against)
-    return coefficients, float(-(of_classes @ np.log(of_classes / total)))
-
-
-def null_model_of_thresholds(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
-    """The coefficients [p] and the loss of the model with the thresholds alone, without an offset."""
-    of_classes = np.array([float(counts["class", number]) for number in range(len(design.likelihood.class_labels))])
-    total, coefficients = of_classes.sum(), np.zeros(design.size)
-    zeta = [design.distribution.link(share) for share in np.cumsum(of_classes)[:-1] / total]
-    places = [design.slices[term.name].start for term in design.terms if term.base == INTERCEPT]
-    coefficients[places] = [-zeta[0], *(each - zeta[0] for each in zeta[1:])]
+    if design.likelihood.is_ordered:
+        zeta = [design.distribution.link(share) for share in np.cumsum(of_classes)[:-1] / total]
+        coefficients[[*constants]] = [-zeta[0], *(each - zeta[0] for each in zeta[1:])]
+    else:
+        against = of_classes[labels.index(design.likelihood.reference_class or "")]
+        for place, equation in constants.items():
+            coefficients[place] = np.log(of_classes[labels.index(equation)] / against)
     return coefficients, float(-(of_classes @ np.log(of_classes / total)))
