@@ -49,8 +49,8 @@ def connect(
     """
     servers = Servers(members, deadline_seconds, waiting)
     designs = [Designs.beside(folder) for folder in folders]
-    for of_earlier_fit in designs:
-        of_earlier_fit.remove()
+    for earlier in designs:
+        earlier.remove()
     return ParameterServerExecutor(servers, designs)
 
 

@@ -14,7 +14,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.inference.fitted import Fitted
 from tfglm.solvers.covariance import estimates
-from tfglm.solvers.objective import Counted, Solution
+from tfglm.solvers.objective import CountedRows, Solution
 from tfglm.solvers.plain import PlainObjective
 from tfglm.solvers.prepare import count
 from tfglm.solvers.run import Run
@@ -63,7 +63,7 @@ def fitted(
         objective, held = objective.with_zeros_held(coefficients)
         return Solution(objective, objective.at(held))
 
-    from_mean = estimates(PlainObjective.of(Counted(workload, counts, design, counts), run).begin(learnt))
+    from_mean = estimates(PlainObjective.of(CountedRows(workload, counts, design, counts), run).begin(learnt))
     moved = from_mean.coefficients.copy()
     moved[design.intercept] += intercept_from_zero(design, "offset" in fit)
     return replace(from_mean, coefficients=moved)

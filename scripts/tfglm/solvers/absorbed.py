@@ -30,7 +30,7 @@ from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, F
 from tfglm.solvers import rectifier
 from tfglm.solvers.cluster_sums import Columns, Scores
 from tfglm.solvers.information import Blocks, Factored, assemble, gradient, null_vectors
-from tfglm.solvers.objective import NOT_FACTORED, Counted, Objective, Point, Separation, Solution
+from tfglm.solvers.objective import NOT_FACTORED, CountedRows, Objective, Point, Separation, Solution
 from tfglm.solvers.pattern import Numbered, Pattern
 from tfglm.solvers.prepare import by_coefficient, initial_status, null_model
 from tfglm.solvers.run import Run
@@ -204,11 +204,11 @@ class AbsorbedObjective(Objective):
     kept: Kept
 
     @classmethod
-    def of(cls, counted: Counted, run: Run) -> Self:
+    def of(cls, counted: CountedRows, run: Run) -> Self:
         return cls._over(Kept(counted.workload, counted.counts, {}, {}), counted, run)
 
     @classmethod
-    def _over(cls, before: Kept, counted: Counted, run: Run) -> Self:
+    def _over(cls, before: Kept, counted: CountedRows, run: Run) -> Self:
         """The objective over rows that may still have singletons and separated levels."""
         kept = keep(before, run)
         workload, counts, design = kept.workload, kept.counts, kept.workload.design
@@ -402,7 +402,7 @@ class AbsorbedObjective(Objective):
 
     def facts(self, fitted: Fitted) -> dict:
         """The absorbed factors, and the counts of coefficients without them."""
-        counts = self.counted.as_asked
+        counts = self.counted.original_counts
         design, reported = self.design, fitted.reported(self.design)
         rows_across = self.separation.rows if self.separation else 0
         left_out = int(counts["rows"] - self.counts["rows"])

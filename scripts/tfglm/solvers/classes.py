@@ -15,7 +15,7 @@ from tfglm.formula.terms import INTERCEPT
 from tfglm.inference.fitted import Fitted
 from tfglm.solvers import newton
 from tfglm.solvers.information import Blocks, null_vectors
-from tfglm.solvers.objective import Counted, Solution
+from tfglm.solvers.objective import CountedRows, Solution
 from tfglm.solvers.plain import PlainObjective
 from tfglm.solvers.run import Reporter, Run
 from tfglm.solvers.separation import group_names, terms_in
@@ -35,7 +35,7 @@ class ClassesObjective(PlainObjective):
     """What a message about separated classes adds."""
 
     @classmethod
-    def of(cls, counted: Counted, run: Run, without: str | None = None) -> Self:
+    def of(cls, counted: CountedRows, run: Run, without: str | None = None) -> Self:
         refuse_lacking_classes(counted.workload.design, counted.counts)
         cls._check_levels(counted.workload.design, counted.counts)
         return super().of(counted, run, without)
@@ -114,7 +114,7 @@ class OrderedObjective(ClassesObjective):
         if not design.roles.offset:
             return coefficients, loss
         alone = replace(design, terms=tuple(term for term in design.terms if term.base == INTERCEPT), numeric=())
-        counted = Counted(workload.with_design(alone), counts, alone, counts)
+        counted = CountedRows(workload.with_design(alone), counts, alone, counts)
         point = newton.solve(ThresholdsObjective.of(counted, replace(run, reporter=Reporter())).begin()).point
         # The constants come first.
         coefficients[: alone.size] = point.coefficients

@@ -29,7 +29,7 @@ from tfglm.solvers.prepare import by_coefficient, constant_direction
 def estimates(solution: Solution) -> Fitted:
     """The solver's coefficients with the classical covariance; a lasso has no covariance."""
     objective = solution.objective
-    design, counts, separation = objective.design, objective.counted.as_asked, objective.separation
+    design, counts, separation = objective.design, objective.counted.original_counts, objective.separation
     bread, path = objective.reported(solution.information).bread(), None
     if solution.path:
         ends = [(end.penalty, end.point.coefficients) for end in solution.path]

@@ -16,12 +16,12 @@ from tfglm.solvers.classes import ClassesObjective, OrderedObjective
 from tfglm.solvers.covariance import estimates, with_errors
 from tfglm.solvers.firth import FirthObjective
 from tfglm.solvers.likelihood_ratio import likelihood_ratios, penalised_likelihood_ratios
-from tfglm.solvers.objective import Counted, Objective, Solution
+from tfglm.solvers.objective import CountedRows, Objective, Solution
 from tfglm.solvers.parallel_slopes import parallel_slopes
 from tfglm.solvers.plain import PlainObjective
 from tfglm.solvers.report import report
 from tfglm.solvers.run import Run
-from tfglm.solvers.separation import solve_across
+from tfglm.solvers.separation import solve_without_separated
 from tfglm.solvers.smooth import SmoothObjective
 
 
@@ -51,7 +51,7 @@ def fit(
         If the family cannot have the responses, if the terms separate all rows, or if the solver fails.
     """
     # 1. Estimate the shape of the family, if it is not known; from here on the shape is fixed.
-    as_asked, estimated = workload, None
+    original_rows, estimated = workload, None
     if not workload.design.distribution.shape_is_known:
         estimated = shape_of(workload, run)
         workload, held_out = with_shape(workload, estimated), held_out and with_shape(held_out, estimated)
@@ -59,7 +59,7 @@ def fit(
     # 2. Choose the objective: count the rows, drop separated rows, and hold redundant coefficients at zero.
     objective = objective_of(workload, run)
     run.reporter.tell(
-        f"{objective.counted.as_asked['rows']:,.0f} training rows, {design.size:,} coefficients with all levels"
+        f"{objective.counted.original_counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels"
     )
     held_out = rows_held_out(objective, held_out and origin.counted_alike(held_out, objective.counted))
     # 3. Begin at the null model, at the optimum of a sample, or at the result of an online solver.
@@ -67,7 +67,7 @@ def fit(
     if estimated and estimated.near:
         start = replace(start, near=estimated.near)
     # 4. Solve. If several terms separate rows together, solve again without these rows.
-    solution = solve_across(start, partial(solve, held_out=held_out))
+    solution = solve_without_separated(start, partial(solve, held_out=held_out))
     fitted, has_errors = estimates(solution), solution.has_covariance and not solution.path
     # 5. Certify: bound the distance of the estimates from the maximum.
     if has_errors:
@@ -88,7 +88,7 @@ def fit(
             and design.distribution.dispersion_known
             and design.inference.std_errors == "classical"
         )
-        less = partial(without, solution.objective, as_asked if theta_is_free else None)
+        less = partial(without, solution.objective, original_rows if theta_is_free else None)
         tests = (
             penalised_likelihood_ratios(solution)
             if design.likelihood.firth
@@ -156,10 +156,10 @@ def solve(start: Solution, held_out: Workload | None) -> Solution:
 def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.Shape:
     """The estimate of the shape of the family. `without` names a term to leave out."""
     if workload.design.smooths:
-        poisson = solve_across(objective_of(workload, run).begin(), smooth.solve)
+        poisson = solve_without_separated(objective_of(workload, run).begin(), smooth.solve)
         if poisson.smooths:
             return shape.by_restricted_likelihood(poisson)
-    solve_again = partial(solve_across, solve=newton.solve)
+    solve_again = partial(solve_without_separated, solve=newton.solve)
     return shape.estimate(solve_again(objective_of(workload, run, without).begin()), solve_again)
 
 
@@ -174,13 +174,15 @@ def without(objective: Objective, rows_for_theta: Workload | None, term: str) ->
     run, counted = objective.run, objective.counted
     if rows_for_theta:
         rows = rows_for_theta.with_design(together(rows_for_theta.design))
-        return solve_across(objective_of(with_shape(rows, shape_of(rows, run, term)), run, term).begin(), newton.solve)
-    if counted.asked.constant is None:
+        return solve_without_separated(
+            objective_of(with_shape(rows, shape_of(rows, run, term)), run, term).begin(), newton.solve
+        )
+    if counted.original.constant is None:
         # If there is no constant column, the origin of the responses is part of the model.
-        counted = Counted(counted.workload.with_design(counted.asked), counted.as_asked, *counted[2:])
+        counted = CountedRows(counted.workload.with_design(counted.original), counted.original_counts, *counted[2:])
     design = together(counted.workload.design)
-    counted = counted._replace(workload=counted.workload.with_design(design), asked=design)
-    return solve_across(type(objective).of(counted, run, term).begin(), newton.solve)
+    counted = counted._replace(workload=counted.workload.with_design(design), original=design)
+    return solve_without_separated(type(objective).of(counted, run, term).begin(), newton.solve)
 
 
 def rows_held_out(objective: Objective, held_out: Workload | None) -> Workload | None:

@@ -59,17 +59,17 @@ class Point:
         return self.blocks
 
 
-class Counted(NamedTuple):
+class CountedRows(NamedTuple):
     """Rows to fit, and the sums of a counts pass over them.
 
-    The `workload` may measure responses from their mean (solvers.origin). `asked` is the design with the original responses,
-    and `as_asked` are its counts.
+    The `workload` may measure responses from their mean (solvers.origin). `original` is the design with the original responses,
+    and `original_counts` are its counts.
     """
 
     workload: Workload
     counts: Sums
-    asked: Design
-    as_asked: Sums
+    original: Design
+    original_counts: Sums
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Objective(ABC):
     workload: Workload
     run: Run
     counts: Sums
-    counted: Counted
+    counted: CountedRows
     status: np.ndarray
     held: np.ndarray
     null_vectors: np.ndarray
@@ -125,7 +125,7 @@ class Objective(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, counted: Counted, run: Run) -> Self:
+    def of(cls, counted: CountedRows, run: Run) -> Self:
         """The objective over the rows of levels that are not separated.
 
         Raises

@@ -16,38 +16,38 @@ from tfglm.design.parametrisation import holding_zero
 from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
 from tfglm.inference.fitted import EMPTY, Fitted
-from tfglm.solvers.objective import Counted, Objective
+from tfglm.solvers.objective import CountedRows, Objective
 from tfglm.solvers.prepare import count
 
 
-def counted(workload: Workload, executor: Executor) -> Counted:
+def counted(workload: Workload, executor: Executor) -> CountedRows:
     """The rows and their counts.
 
     Responses and offset are measured from their means, if they are far from 0 and if coefficients can absorb the difference.
     Raises UserError as `count` does.
     """
     design, counts = workload.design, count(workload, executor)
-    as_asked = Counted(workload, counts, design, counts)
+    unmoved = CountedRows(workload, counts, design, counts)
     family = design.distribution
     if not family.is_movable or constant(design) is None or (design.smooths and not family.quadratic):
-        return as_asked
+        return unmoved
     mean = float(counts["response"] / counts["weight_sum"])
     # If the mean is so large that the variance is a rounding error, the variance is below the threshold.
     variance = float(counts["squares"] / counts["weight_sum"]) - mean**2
     offset = design.roles.offset
     far_offset = offset is not None and abs(offset.center[0]) > FAR * offset.scale[0]
     if variance > (mean / FAR) ** 2 and not (far_offset and family.quadratic):
-        return as_asked
+        return unmoved
     if not family.quadratic and mean <= 0:
-        return as_asked  # which is refused
+        return unmoved  # which is refused
     workload = workload.with_design(measured_from(design, mean))
-    return Counted(workload, count(workload, executor), design, counts)
+    return CountedRows(workload, count(workload, executor), design, counts)
 
 
-def counted_alike(rows: Workload, counted: Counted) -> Workload:
+def counted_alike(rows: Workload, counted: CountedRows) -> Workload:
     """Other rows, with responses and offset measured from the same origins as in a fit."""
     used = counted.workload.design
-    if used is counted.asked:
+    if used is counted.original:
         return rows
     return rows.with_design(
         rows.design.with_likelihood(origin=used.likelihood.origin).with_roles(offset=used.roles.offset)
@@ -67,12 +67,12 @@ def constant(design: Design) -> slice | None:
 
 def shift(objective: Objective, fitted: Fitted) -> np.ndarray:
     """The shift from the coefficients of a fit to the coefficients for the original responses, [p]."""
-    asked, used = objective.counted.asked, objective.design
-    added = np.zeros(asked.size)
-    if used.likelihood.origin == 0.0 and used.roles.offset == asked.roles.offset:
+    original, used = objective.counted.original, objective.design
+    added = np.zeros(original.size)
+    if used.likelihood.origin == 0.0 and used.roles.offset == original.roles.offset:
         return added
-    origin = asked.distribution.link(used.likelihood.origin)
-    added[constant(asked)] = origin - (asked.roles.offset.center[0] if asked.roles.offset else 0.0)
+    origin = original.distribution.link(used.likelihood.origin)
+    added[constant(original)] = origin - (original.roles.offset.center[0] if original.roles.offset else 0.0)
     added[fitted.status == EMPTY] = 0.0
     if added[objective.held].any():
         added = holding_zero(objective.held, objective.null_vectors) @ added

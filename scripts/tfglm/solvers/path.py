@@ -27,10 +27,10 @@ from tfglm.errors import UserError
 from tfglm.inference.fitted import EMPTY, SEPARATED
 from tfglm.solvers import elastic_net, quadratic
 from tfglm.solvers.information import NO_BLOCKS
-from tfglm.solvers.objective import Counted, CrossValidation, Objective, PathPoint, Point, Solution
+from tfglm.solvers.objective import CountedRows, CrossValidation, Objective, PathPoint, Point, Solution
 from tfglm.solvers.prepare import count
 from tfglm.solvers.run import Reporter
-from tfglm.solvers.separation import solve_across
+from tfglm.solvers.separation import solve_without_separated
 
 LEAST_L1_RATIO = 1e-3
 """Smallest l1_ratio in the choice of the first penalty, because a ridge sets no coefficient to zero."""
@@ -58,7 +58,7 @@ def solve(start: Solution, settings: PathConfig, held_out: Workload | None) -> S
                 points = follow(start.objective, unpenalised_alone(start), wanted, held_out)
                 return replace(start, path=tuple(points))
 
-            return list(solve_across(objective.begin(), follow_from).path)
+            return list(solve_without_separated(objective.begin(), follow_from).path)
 
         validated = cross_validate(objective, len(points), follow_without_fold)
         chosen = validated.chosen(settings.rule)
@@ -218,7 +218,7 @@ def cross_validate(objective: Objective, penalties: int, follow: Follow) -> Cros
                 f"models.{objective.design.model}.path.folds: the responses of the training rows without fold {fold + 1} are all "
                 f"alike; use fewer folds"
             )
-        counted = Counted(train, counts, train.design, counts)
+        counted = CountedRows(train, counts, train.design, counts)
         without = objective.of(counted, replace(objective.run, reporter=Reporter()))
         unknown = unknown_groups(without)
         if unknown:

@@ -23,7 +23,7 @@ from tfglm.solvers import rectifier
 from tfglm.solvers.cluster_sums import Columns, Scores, matrices_of
 from tfglm.solvers.information import Blocks, assemble, inverse_state, null_vectors
 from tfglm.solvers.newton import FisherScoring
-from tfglm.solvers.objective import Counted, Objective, Point, Separation, Solution
+from tfglm.solvers.objective import CountedRows, Objective, Point, Separation, Solution
 from tfglm.solvers.prepare import by_coefficient, check_means, initial_status, null_model, valid_start
 from tfglm.solvers.run import Reporter, Run
 from tfglm.solvers.separation import group_names, leave_out_separated, name_or_terms, separation, terms_in
@@ -57,7 +57,7 @@ class PlainObjective(Objective):
     """F without absorbed factors: all coefficients are reported."""
 
     @classmethod
-    def of(cls, counted: Counted, run: Run, without: str | None = None) -> Self:
+    def of(cls, counted: CountedRows, run: Run, without: str | None = None) -> Self:
         """As `Objective.of`. `without` names a term whose coefficients are held at zero, for its likelihood ratio test.
 
         Penalised coefficients are finite and unique. So none of their levels is separated or held at zero.
@@ -76,9 +76,9 @@ class PlainObjective(Objective):
             held, null = hold(null, most_frequent_first(design, by_coefficient(design, counts, "rows")))
             status[held] = REFERENCE
         coefficients, loss = cls._null_model(workload, run, counts)
-        if design.constant is None and counted.asked is not design:
-            plain = workload.with_design(counted.asked)
-            loss = null_model(plain, run.executor, counted.as_asked)[1]
+        if design.constant is None and counted.original is not design:
+            plain = workload.with_design(counted.original)
+            loss = null_model(plain, run.executor, counted.original_counts)[1]
         if not design.distribution.canonical or design.distribution.positive_predictor:
             coefficients = valid_start(design, coefficients, counts, status == FREE)
         nothing = np.zeros(design.size)

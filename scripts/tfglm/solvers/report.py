@@ -68,7 +68,7 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
 def summary(solution: Solution, fitted: Fitted, shape: Shape | None = None) -> dict:
     """The figures of a fit by any solver. The counts include separated rows; the likelihoods do not."""
     objective, design, settings = solution.objective, solution.objective.design, solution.objective.run.settings
-    counts = objective.counted.as_asked
+    counts = objective.counted.original_counts
     across = objective.separation.rows if objective.separation else 0
     unknown = (fitted.status == ALIASED) | (fitted.status == EMPTY)
     content: dict = {
@@ -288,7 +288,7 @@ def on_convergence(solution: Solution) -> list[str]:
 
 def distance_from_0(solution: Solution) -> float:
     """How many standard deviations of the residuals the mean response is, for a family with an estimated dispersion; else 0."""
-    family, counts = solution.objective.family, solution.objective.counted.as_asked
+    family, counts = solution.objective.family, solution.objective.counted.original_counts
     if family.dispersion_known or solution.df_residual <= 0:
         return 0.0
     mean = float(counts["response"] / counts["weight_sum"])

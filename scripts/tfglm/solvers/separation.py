@@ -31,7 +31,7 @@ class Drifting(Exception):
         self.coefficients, self.iterations = coefficients, iterations
 
 
-def solve_across(start: Solution, solve: Callable[[Solution], Solution]) -> Solution:
+def solve_without_separated(start: Solution, solve: Callable[[Solution], Solution]) -> Solution:
     """Solve without the rows that several terms separate together (docs/statistics.md: Separation).
 
     These rows leave the likelihood. The likelihood of the other rows has a finite maximum. Coefficients that the other rows do
