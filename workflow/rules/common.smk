@@ -11,31 +11,13 @@ from tfglm.config import (
     TrainingConfig,
     how_values_are_read,
 )
-from tfglm.workflow import checks, summary
+from tfglm.workflow import checks, models, summary
 from tfglm.workflow.input_files import for_each_file
-from tfglm.workflow.models import (
-    AVERAGES,
-    MARGINAL_TABLES,
-    OPTIONAL_TABLES,
-    REFUSABLE_TABLES,
-    USUAL_TABLES,
-    not_among,
-    variants,
-)
 from tfglm.workflow.plan import Plan
 from tfglm.workflow.processes import Processes
 from tfglm.workflow.sweeps import Sweeps
 from tfglm.workflow.targets import COMPARED, KEYS_OF_AVERAGES, KEYS_OF_METRICS, Targets, in_report
-from tfglm.workflow.values import (
-    ANY_MODEL,
-    any_but,
-    json_of,
-    key_of,
-    literal,
-    one_of,
-    refusing,
-    unwatched,
-)
+from tfglm.workflow.values import ANY_MODEL, any_but, json_of, key_of, literal, one_of, refusing, unwatched
 
 with refusing():
     PLAN = Plan(workflow, config, CALLER)

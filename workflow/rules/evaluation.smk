@@ -1,9 +1,9 @@
 # What reads the rows after a fit, in one job for a model: metrics, and averages for marginal effects. Comparisons of models.
 
 
-USUAL_EVALUATIONS = (*(["metrics.json"] if HAS_EVALUATION else []), *AVERAGES)
+USUAL_EVALUATIONS = (*(["metrics.json"] if HAS_EVALUATION else []), *models.AVERAGES)
 
-for variant in variants("evaluate", PLAN.models, lambda model: model.evaluations, USUAL_EVALUATIONS):
+for variant in models.variants("evaluate", PLAN.models, lambda model: model.evaluations, USUAL_EVALUATIONS):
 
     rule:
         name:
@@ -83,19 +83,19 @@ use rule evaluate as evaluate_averages with:
         manifests=MANIFESTS,
         collapsed=PLAN.collapsed,
     output:
-        **TARGETS.evaluations(AVERAGES),
+        **TARGETS.evaluations(models.AVERAGES),
     log:
         f"{LOGS}/models/{{model}}/evaluate_averages.log",
     benchmark:
         f"{TIMINGS}/evaluate_averages/{{model}}.tsv"
     wildcard_constraints:
-        model=not_among(PLAN.models.values(), lambda model: model.evaluations),
+        model=models.not_among(PLAN.models.values(), lambda model: model.evaluations),
     threads: PROCESSES.threads_to_average
     params:
         engine=ENGINE,
         split=literal("evaluate"),
         settings=PLAN.settings(*KEYS_OF_AVERAGES),
-        files=TARGETS.options_of_evaluations(AVERAGES),
+        files=TARGETS.options_of_evaluations(models.AVERAGES),
 
 
 rule compare_models:

@@ -4,7 +4,7 @@ USUAL_PICTURES = ("history", "coefficients", *(["metrics"] if HAS_EVALUATION els
 
 for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".png", ".pdf"))):
 
-    for variant in variants(stage, PLAN.models, lambda model: model.pictures, USUAL_PICTURES):
+    for variant in models.variants(stage, PLAN.models, lambda model: model.pictures, USUAL_PICTURES):
 
         rule:
             name:
@@ -94,7 +94,7 @@ rule write_combinations:
         f"{TIMINGS}/write_{{table}}/{{model}}.tsv"
     wildcard_constraints:
         model=NO_NETWORK,
-        table="|".join(REFUSABLE_TABLES),
+        table=one_of(models.REFUSABLE_TABLES),
     group:
         "one_table"
     conda:

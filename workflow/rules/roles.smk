@@ -18,8 +18,8 @@ OF_ROLES = {
 }
 # For the whole group: Snakemake adds the numbers up, so the other jobs ask for nothing.
 OF_THE_GROUP = {
-    "nodes": PROCESSES.nodes,
-    "tasks_per_node": PROCESSES.tasks_per_node,
+    "nodes": lambda wildcards: PROCESSES.allocation(wildcards).nodes,
+    "tasks_per_node": lambda wildcards: PROCESSES.allocation(wildcards).processes,
     "cpus_per_task": 1,
     "mem_mb": PROCESSES.memory,
 }

@@ -1,6 +1,6 @@
 # From the checkpoint to all tables of a model that the config asks for, in one job.
 
-for variant in variants("write_tables", PLAN.models, lambda model: model.tables, USUAL_TABLES):
+for variant in models.variants("write_tables", PLAN.models, lambda model: model.tables, models.USUAL_TABLES):
 
     rule:
         name:
@@ -53,8 +53,8 @@ use rule write_tables as write_one_table with:
     benchmark:
         f"{TIMINGS}/write_tables_{{table}}/{{model}}.tsv"
     wildcard_constraints:
-        model=not_among(PLAN.models.values(), lambda model: model.tables),
-        table="|".join([*OPTIONAL_TABLES, *REFUSABLE_TABLES, *MARGINAL_TABLES, "effects"]),
+        model=models.not_among(PLAN.models.values(), lambda model: model.tables),
+        table=one_of(models.TABLES_ALONE),
     # A run starts no job after a failed one, and a group that fails loses the files of all its jobs.
     priority: -1
     group:

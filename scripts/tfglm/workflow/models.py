@@ -19,6 +19,8 @@ OPTIONAL_TABLES = ("pairwise", "margins_at", "profile", "path", "vcov")
 REFUSABLE_TABLES = ("contrasts", "hypotheses")
 """Only the fit shows whether the coefficients that these tables name have estimates, so they may be refused. Each has a job of
 its own, which comes after the other tables and does not take them with it."""
+TABLES_ALONE = (*OPTIONAL_TABLES, *REFUSABLE_TABLES, *MARGINAL_TABLES, "effects")
+"""The tables that a job of its own can write."""
 SEALED_TABLES = ("coefficients", "terms", "effects", "embeddings", "pairwise", *AVERAGED_TABLES)
 """The tables that pages read, which have a digest."""
 

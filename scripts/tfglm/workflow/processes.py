@@ -98,12 +98,6 @@ class Processes:
         """Return the request to a scheduler: nodes, and processes on the fullest node."""
         return launch.request(*self.roles(wildcards), self._plan.config.cluster.nodes, self.gpus_of_each(wildcards))
 
-    def nodes(self, wildcards: Wildcards) -> int:
-        return self.allocation(wildcards).nodes
-
-    def tasks_per_node(self, wildcards: Wildcards) -> int:
-        return self.allocation(wildcards).processes
-
     def gpus_of_each(self, wildcards: Wildcards) -> int:
         """Return the GPUs of each worker, or of the chief and of each of its peers."""
         network = self._networks.get(wildcards.model)
@@ -131,7 +125,7 @@ class Processes:
     def memory(self, wildcards: Wildcards, attempt: int) -> int:
         """Return the MB of the fullest node of a group."""
         each = MB_PER_PROCESS_WITH_GPUS if self.gpus_of_each(wildcards) else MB_PER_PROCESS
-        return attempt * each * self.tasks_per_node(wildcards)
+        return attempt * each * self.allocation(wildcards).processes
 
     def latency_wait(self) -> int:
         """Return the seconds that Snakemake waits for a file: at least 20. The chief starts when the roles have written their

@@ -7,16 +7,7 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 from snakemake.io import report
 
-from tfglm.workflow.models import (
-    AVERAGED_TABLES,
-    AVERAGES,
-    KEYS_OF_TABLES,
-    OPTIONAL_TABLES,
-    PAGES,
-    REFUSABLE_TABLES,
-    SEALED_TABLES,
-    files_of_tables,
-)
+from tfglm.workflow import models
 from tfglm.workflow.plan import Plan
 from tfglm.workflow.sweeps import Sweeps
 from tfglm.workflow.values import Wildcards
@@ -39,8 +30,8 @@ CAPTIONS = {
 """In Snakemake's report: the caption, and the label."""
 
 OPTIONAL = [
-    *(f"{table}.csv" for table in (*OPTIONAL_TABLES, *REFUSABLE_TABLES, "marginal_effects")),
-    *(f"{table}.html" for table in REFUSABLE_TABLES),
+    *(f"{table}.csv" for table in (*models.OPTIONAL_TABLES, *models.REFUSABLE_TABLES, "marginal_effects")),
+    *(f"{table}.html" for table in models.REFUSABLE_TABLES),
     *(f"{picture}.svg" for picture in ("effects", "embeddings", "metrics_by", "path")),
     *("diagnostics.html", "metrics.html", "metrics.json", "metrics_by.csv", "model.json"),
     *("predictions/*.csv", "predictions/*.parquet"),
@@ -80,11 +71,13 @@ class Targets:
 
     def tables(self, tables: Sequence[str], is_network: bool) -> list[Any]:
         """Return the files of some tables as outputs."""
-        return [self.output(name) for name in files_of_tables(tables, is_network)]
+        return [self.output(name) for name in models.files_of_tables(tables, is_network)]
 
     def pictures(self, pictures: Sequence[str], kinds: Sequence[str]) -> list[Any]:
         """Return the files of some pictures as outputs."""
-        names = [(picture, kind) for picture in pictures for kind in kinds if kind != ".html" or picture in PAGES]
+        names = [
+            (picture, kind) for picture in pictures for kind in kinds if kind != ".html" or picture in models.PAGES
+        ]
         return [self.output(f"{picture}{kind}") for picture, kind in names]
 
     def inputs_of_pictures(self, pictures: Sequence[str]) -> list[Any]:
@@ -100,12 +93,13 @@ class Targets:
 
     def inputs_of_tables(self, tables: Collection[str]) -> dict[str, Any]:
         """Return the inputs of some tables, beside the fit."""
-        averages = self.evaluations(AVERAGES) if {*tables} & {*AVERAGED_TABLES} else {}
+        averages: dict[str, Any] = {"averages": [], "digest": []}
+        if {*tables} & {*models.AVERAGED_TABLES}:
+            averages |= self.evaluations(models.AVERAGES)
         return {
             "reference": self._plan.reference_of_regression,
             "dictionary": self._paths.dictionary if "effects" in tables else [],
-            "averages": averages.get("averages", []),
-            "digest": averages.get("digest", []),
+            **averages,
             "manifests": lambda wildcards: (
                 self._plan.files.manifests if wildcards.model in self._plan.config.networks else []
             ),
@@ -113,16 +107,16 @@ class Targets:
 
     def settings_of_tables(self, tables: Iterable[str]) -> Callable[[Wildcards], str]:
         """Return a params function: the settings of some tables."""
-        return self._plan.settings(*sorted({key for table in tables for key in KEYS_OF_TABLES.get(table, [])}))
+        return self._plan.settings(*sorted({key for table in tables for key in models.KEYS_OF_TABLES.get(table, [])}))
 
     def table_before(self, wildcards: Wildcards) -> list[str]:
         """Return a table that is written before one that may be refused."""
-        is_refusable = wildcards.table in REFUSABLE_TABLES
+        is_refusable = wildcards.table in models.REFUSABLE_TABLES
         return self._paths.of(wildcards.model, "coefficients.csv") if is_refusable else []
 
     def averages_of_table(self, wildcards: Wildcards) -> list[str]:
         """Return the averages, if a table needs them."""
-        return self._paths.of(wildcards.model, AVERAGES[0]) if wildcards.table in AVERAGED_TABLES else []
+        return self._paths.of(wildcards.model, models.AVERAGES[0]) if wildcards.table in models.AVERAGED_TABLES else []
 
     def evaluations(self, files: Iterable[str]) -> dict[str, str]:
         """Return the outputs of an evaluation, by the option that names each."""
@@ -156,7 +150,7 @@ class Targets:
         files = self.models()
         for model in self._fit:
             files += [str(path).format(model=model.name) for path in self._paths.fitted().values()]
-            tables = files_of_tables(model.tables, bool(model.network))
+            tables = models.files_of_tables(model.tables, bool(model.network))
             files += self._paths.of(model.name, *tables, *model.files_beside)
         return files
 
@@ -198,7 +192,7 @@ class Targets:
             for model in self._fit
             if model.regression
             for table in model.tables
-            if table in SEALED_TABLES
+            if table in models.SEALED_TABLES
             for path in self._paths.of(model.name, f"{table}.csv", f"{table}.sha256")
         ]
 
@@ -207,8 +201,8 @@ class Targets:
 
         def files(wildcards: Wildcards) -> list[str]:
             if not self._plan.config.compare:
-                models = ", ".join(self._plan.fit)
-                raise WorkflowError(f"the config names no models to set side by side; say e.g. `compare: [{models}]`")
+                named = ", ".join(self._plan.fit)
+                raise WorkflowError(f"the config names no models to set side by side; say e.g. `compare: [{named}]`")
             compared = [self._plan.models[model] for model in self._plan.config.compare]
             names = [model.name for model in compared if model.has_coefficients or not has_coefficients]
             return [path.rstrip("/") for path in self._paths.of(names, name)]
