@@ -4,6 +4,7 @@ import inspect
 from types import SimpleNamespace
 
 import snakemake.logging
+import snakemake_executor_plugin_slurm as slurm
 from snakemake.executors.local import Executor
 from snakemake.io import wait_for_files
 from snakemake.jobs import GroupJob
@@ -54,3 +55,12 @@ def test_the_prefix_of_a_module_is_for_what_the_workflow_writes_alone():
 
 def test_the_output_of_snakemake_still_has_the_name_by_which_it_is_replaced():
     assert '.name = "DefaultStreamHandler"' in inspect.getsource(snakemake.logging)
+
+
+def test_the_plugin_for_slurm_still_calls_the_functions_that_are_replaced():
+    for function, first in (
+        (slurm.query_job_status, ["command", "logger"]),
+        (slurm.get_submit_command, ["job", "params"]),
+    ):
+        assert list(inspect.signature(function).parameters)[:2] == first
+        assert f"{function.__name__}(" in inspect.getsource(slurm.Executor)

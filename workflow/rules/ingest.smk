@@ -105,7 +105,7 @@ for names in PLAN.files.together:
             engine=ENGINE,
             editions=for_each_file(names, PLAN.files.edition),
             # Digests: Snakemake keeps the params once for each output.
-            layouts=for_each_file(names, PLAN.files.layouts_key),
+            layouts=for_each_file(names, lambda file: key_of(PLAN.files.layouts(file))),
             settings=PLAN.settings_of_data(SelectionConfig),
             tasks=PLAN.files.tasks(names),
         message:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 EXECUTOR = "slurm"
 """The executor of Snakemake whose jobs can be watched."""
@@ -200,27 +200,6 @@ def is_queued(number: str) -> bool:
         return True
     # It fails for a job that SLURM has forgotten.
     return bool(asked.stdout.strip()) or (asked.returncode != 0 and "Invalid job id" not in asked.stderr)
-
-
-def translate(executor: Any, states: States) -> None:
-    """Have the executor, the module of the plugin, see the states as `states` translates them."""
-    ask = executor.query_job_status
-
-    async def query_job_status(command: str, logger: Any) -> tuple[dict[str, str] | None, float | None]:
-        answer, seconds = await ask(command, logger)
-        return (None if answer is None else states.known(answer)), seconds
-
-    executor.query_job_status = query_job_status
-
-
-def label(executor: Any, words: Callable[[Any], str]) -> None:
-    """Have the executor submit jobs with the comments that `words` has for them."""
-    submit = executor.get_submit_command
-
-    def get_submit_command(job: Any, params: dict[str, Any], *rest: Any, **further: Any) -> str:
-        return submit(job, {**params, "comment_str": words(job)}, *rest, **further)
-
-    executor.get_submit_command = get_submit_command
 
 
 def watch(folder: Path, tell: Callable[[str], None], given_up: list[str]) -> None:

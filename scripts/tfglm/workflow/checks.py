@@ -15,7 +15,7 @@ from tfglm.addresses import is_address
 from tfglm.data.packages import located
 from tfglm.errors import UserError
 from tfglm.roles import memory, pending
-from tfglm.workflow import kept, snapshot
+from tfglm.workflow import kept, snapshot, substitutes
 from tfglm.workflow.input_files import UNSAFE
 from tfglm.workflow.plan import Plan
 from tfglm.workflow.processes import Processes
@@ -121,8 +121,8 @@ def watch_queue(workflow: Any, given_up: list[str]) -> None:
 
         pending.watch(Path.cwd(), logger.error, given_up)
         states = pending.States(logger.error, requeued=not workflow.executor_settings.no_requeue)
-        pending.label(snakemake_executor_plugin_slurm, _comment)
-        pending.translate(snakemake_executor_plugin_slurm, states)
+        substitutes.label_jobs(snakemake_executor_plugin_slurm, _comment)
+        substitutes.translate_states(snakemake_executor_plugin_slurm, states)
 
 
 def paths_to_pack(plan: Plan, configs: Iterable[str]) -> dict[str, list[str]]:

@@ -131,10 +131,6 @@ class FilesToRead:
         possible = self.possible_layouts(self.files[wildcards.file])
         return json_of({name: layout.shard_settings() for name, layout in possible.items()}, sort_keys=True)
 
-    def layouts_key(self, wildcards: Wildcards) -> str:
-        """Return their digest."""
-        return key_of(self.layouts(wildcards))
-
     def layout_names(self, wildcards: Wildcards) -> Unwatched:
         """Return the possible layouts of a file, as positional arguments."""
         return Unwatched(shlex.join(self._layout_names(wildcards.file)))

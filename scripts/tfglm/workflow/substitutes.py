@@ -14,6 +14,8 @@ Each function says what Snakemake offers no other way for. These would make them
   it a daemon, or cancel it."
 - `explain_failed_groups`: "`GroupJob.log_error` drops the message that the executor gives, which single jobs show
   (snakemake-executor-plugin-slurm issue 456). Please show it."
+- `translate_states`, `label_jobs` (snakemake-executor-plugin-slurm): "A job that was preempted, cancelled by an administrator or
+  forgotten counts as running without end. Please treat these states as failures, and let a workflow set the comment of a job."
 - `show_stages`: "A workflow cannot choose a logger plugin; only the command line can. Please let a Snakefile name the default."
 """
 
@@ -30,6 +32,8 @@ import snakemake.io
 from snakemake.jobs import GroupJob
 from snakemake.logging import logger
 from snakemake.path_modifier import PathModifier
+
+from tfglm.roles import pending
 
 PERIOD = 0.05
 """Seconds between two looks for files."""
@@ -109,3 +113,24 @@ def show_stages(workflow: Any, checkout: Path) -> None:
             shown.addFilter(each)
         logger.removeHandler(handler)
     logger.addHandler(shown)
+
+
+def translate_states(executor: Any, states: pending.States) -> None:
+    """Have the executor, the module of the plugin, see the states as `states` translates them."""
+    ask = executor.query_job_status
+
+    async def query_job_status(command: str, logger: Any) -> tuple[dict[str, str] | None, float | None]:
+        answer, seconds = await ask(command, logger)
+        return (None if answer is None else states.known(answer)), seconds
+
+    executor.query_job_status = query_job_status
+
+
+def label_jobs(executor: Any, words: Callable[[Any], str]) -> None:
+    """Have the executor submit jobs with the comments that `words` has for them."""
+    submit = executor.get_submit_command
+
+    def get_submit_command(job: Any, params: dict[str, Any], *rest: Any, **further: Any) -> str:
+        return submit(job, {**params, "comment_str": words(job)}, *rest, **further)
+
+    executor.get_submit_command = get_submit_command
