@@ -2,15 +2,8 @@
 
 from tfglm import ENGINE
 from tfglm.addresses import is_address
-from tfglm.config import (
-    SPLITS,
-    DesignConfig,
-    LevelsConfig,
-    SelectionConfig,
-    SolverConfig,
-    TrainingConfig,
-    how_values_are_read,
-)
+from tfglm.config import SPLITS, DesignConfig, LevelsConfig, SelectionConfig, SolverConfig, TrainingConfig
+from tfglm.config.layouts import how_values_are_read
 from tfglm.workflow import checks, models, summary
 from tfglm.workflow.input_files import for_each_file
 from tfglm.workflow.plan import Plan

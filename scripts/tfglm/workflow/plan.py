@@ -17,7 +17,6 @@ from tfglm.addresses import SECRETS, is_address, is_stored, redacted, without_se
 from tfglm.config import (
     Config,
     DesignConfig,
-    InputFile,
     Layout,
     NetworkConfig,
     Section,
@@ -29,16 +28,11 @@ from tfglm.config import (
     collapse_of,
     column_problems,
     coordinate_files,
-    expand_files,
-    fetched,
-    folder_of_results,
-    load,
+    inputs,
     load_layouts,
     located_code,
     offered_columns,
-    secret_addresses,
-    sections_of,
-    settings_to_score,
+    root,
     strategy_for,
     times_in,
     words_of_columns,
@@ -87,7 +81,7 @@ class Plan:
         """The files of the config. Those that the command names have absolute paths."""
         self.config_names = ", ".join(self.config_paths) or "config"
         """The name of the config in messages."""
-        self.config = config = load(self.sections, self.config_names, self.problems)
+        self.config = config = root.load(self.sections, self.config_names, self.problems)
         layouts = load_layouts(config.data, taken.layouts if taken else None)
         # A layout of files that are only predicted does not affect a model.
         scored = config.data.model_copy(update={"files": config.score})
@@ -95,25 +89,25 @@ class Plan:
         self.layouts, self.layouts_to_score = layouts, layouts_to_score
         files, files_to_score, to_score = {}, {}, None
         with self.problems.collected():
-            files = taken.files if taken else expand_files(config.data, objects=self._objects_below)
+            files = taken.files if taken else inputs.expand_files(config.data, objects=self._objects_below)
         with self.problems.collected():
-            to_score = settings_to_score(config) if config.score else None
+            to_score = root.settings_to_score(config) if config.score else None
             if to_score:
-                files_to_score = taken.scored if taken else expand_files(scored, "score", self._objects_below)
-        self.fetched: dict[str, InputFile] = {}
+                files_to_score = taken.scored if taken else inputs.expand_files(scored, "score", self._objects_below)
+        self.fetched: dict[str, inputs.InputFile] = {}
         """The fetched files, by their own name."""
         with self.problems.collected():
-            self.fetched = fetched([*files.values(), *files_to_score.values()])
+            self.fetched = inputs.fetched([*files.values(), *files_to_score.values()])
         for file in filter(lambda file: is_stored(file.source), self.fetched.values()):
             with self.problems.collected():
                 self._check_storage(file.source)
         # Secrets, which commands, logs and records must not show, reach the script in its environment.
-        os.environ[SECRETS] = secret_addresses(self.fetched)
+        os.environ[SECRETS] = inputs.secret_addresses(self.fetched)
         self.strategy = taken.strategy if taken else strategy_for(map(readable, files.values()))
         if config.cluster.strategy == "auto":
             cluster = config.cluster.model_copy(update={"strategy": self.strategy})
             self.config = config = config.model_copy(update={"cluster": cluster})
-        results = folder_of_results(config.results, self.config_paths[-1] if self.config_paths else "tfglm")
+        results = root.folder_of_results(config.results, self.config_paths[-1] if self.config_paths else "tfglm")
         self.paths = Paths(results, substitutes.own_prefix(workflow))
         shared = layouts | layouts_to_score, self.paths.data, workflow.is_main_process
         self.files = FilesToRead(files, config.data, *shared)
@@ -297,7 +291,7 @@ class Plan:
     @cached_property
     def columns_to_collapse(self) -> dict[str, str]:
         """The columns of the collapsed rows that each model reads, as JSON, by its name. Models of one section share them."""
-        sections, models = sections_of(self.sections), self.config.models
+        sections, models = root.sections_of(self.sections), self.config.models
         of_section: dict[str, list[str]] = {}
         for name, model in models.items():
             if model.collapse:
