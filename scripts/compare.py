@@ -71,7 +71,7 @@ def read_models(arguments: argparse.Namespace) -> list[compare.ComparedModel]:
 
 def main(arguments: argparse.Namespace) -> None:
     comparison = Comparison(arguments)
-    for write, paths in groupby(arguments.files, lambda path: FILES.get(path.name) or FORMATS[path.suffix]):
+    for write, paths in groupby(arguments.files, lambda path: BY_NAME.get(path.name) or BY_FORMAT[path.suffix]):
         write(comparison, *paths)
 
 
@@ -131,7 +131,7 @@ def read_history(folder: Path) -> pd.DataFrame:
     return pd.read_csv(io.BytesIO(digests.read_beside(folder / "history.csv", folder / "fit.json")))
 
 
-FILES: dict[str, Callable[..., None]] = {
+BY_NAME: dict[str, Callable[..., None]] = {
     "compare.csv": lambda comparison, path: csv_files.write(
         comparison.table.dropna(how="all", subset=comparison.table.columns[2:]), path
     ),
@@ -145,7 +145,7 @@ FILES: dict[str, Callable[..., None]] = {
 }
 """What writes a file of this name;"""
 
-FORMATS: dict[str, Callable[..., None]] = {
+BY_FORMAT: dict[str, Callable[..., None]] = {
     **dict.fromkeys((".tex", ".md", ".docx", ".xlsx"), write_for_papers),
     **dict.fromkeys((".svg", ".png", ".pdf"), draw_by_workers),
 }
@@ -220,5 +220,5 @@ if __name__ == "__main__":
     parser.add_argument("--continuing", type=int, help="networks of a sweep that continue their training")
     parser.add_files("--compared", "continuing.json of each comparison of a sweep", optional=True)
     parser.add_argument("--colour", default="#0072B2", help="that of points and lines in pictures")
-    parser.add_files("--files", f"files to write ({', '.join([*FILES, *FORMATS])})")
+    parser.add_files("--files", f"files to write ({', '.join([*BY_NAME, *BY_FORMAT])})")
     command.run(main, parser.parse_args())

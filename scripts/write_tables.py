@@ -11,16 +11,16 @@ from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.errors import Problems
 from tfglm.results import csv_files, options
+from tfglm.results.fit_tables import TABLES
 from tfglm.results.saved_fit import SavedFit
-from tfglm.results.tables import TABLES
 
 
 def main(arguments: argparse.Namespace) -> None:
     saved, known = SavedFit(arguments), TABLES
     if saved.is_network:
-        from tfglm.networks import tables
+        from tfglm.networks import network_tables
 
-        known = tables.TABLES
+        known = network_tables.TABLES
 
     problems = Problems()
     for name, files in groupby(arguments.tables, lambda path: path.stem):

@@ -51,7 +51,7 @@ from tfglm.formula.read import columns_of
 from tfglm.model import Model
 from tfglm.report.pages import read_table
 from tfglm.results import csv_files, margins
-from tfglm.results.tables import MARGINAL, TABLES
+from tfglm.results.fit_tables import MARGINAL, TABLES
 from tfglm.roles.progress import Progress
 from tfglm.survey.dialect import dialect_of
 from tfglm.survey.layout import names_for, own_layout

@@ -16,12 +16,20 @@ from tfglm.report.conditions import against, conditions, is_number
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
 from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain
+from tfglm.results.statuses import status_of
 
 MOST_LEVELS = 400
 """Most rows of a term; a larger term shows half as many from each end."""
 
 UNSORTED = 24
 """Up to so many levels stay in the order of the table, such as the months; more are sorted by size."""
+
+WITHOUT_ESTIMATE = {
+    "separated": "separated: the responses of its rows are all alike, alone or with other terms, so there is no finite estimate",
+    "not identified": "not identified: only rows that terms separate together determine it",
+    "reference": "the reference level",
+}
+"""What is said of coefficients with this status."""
 
 NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 
@@ -89,7 +97,7 @@ def rows_and_scale(
     units[[plain(term) in words.zero_one for term in numbers["term"]]] = 1.0
     numbers = numbers.assign(**{name: numbers[name] * units for name in NUMBERS})
     slopes = levels[with_slopes]
-    extents = finite_part(slopes[NUMBERS]).abs().max(axis=1).groupby(slopes["term"]).max()
+    extents = slopes[NUMBERS].where(np.isfinite(slopes[NUMBERS])).abs().max(axis=1).groupby(slopes["term"]).max()
     of_slopes = units_of(extents, size, extents.index.to_series().map(lambda term: reach(term, words)).astype(float))
     factors = levels["term"].map(of_slopes).astype(float).fillna(1.0)
     levels = levels.assign(**{name: levels[name] * factors for name in NUMBERS})
@@ -103,8 +111,8 @@ def rows_and_scale(
         more = f", for +{of_slopes[term]:,.12g}" if term in of_slopes else ""
         more += f", {holding[str(term)]}" if term in holding else ""
         label = words.term(str(term))
-        told = (remark(rows, chosen, against(str(term), rows, words)) + more).removeprefix(", ")
-        items.append(Heading(str(term), told, label if label != term else "", more))
+        about = (remark(rows, chosen, against(str(term), rows, words)) + more).removeprefix(", ")
+        items.append(Heading(str(term), about, label if label != term else "", more))
         for row, label in zip(chosen.to_dict("records"), labels, strict=True):
             items.append(says.row(row, label, f"{term} {label}{more}"))
     numbers = numbers.assign(units=units, holds=[holding.get(str(term), "") for term in numbers["term"]])
@@ -157,11 +165,6 @@ def reach(term: str, words: Words) -> float:
     return math.prod(filter(None, extents)) if any(extents) else math.inf
 
 
-def finite_part(numbers: pd.DataFrame) -> pd.DataFrame:
-    """The same without what is infinite."""
-    return numbers.where(np.isfinite(numbers))
-
-
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     """The levels of a term that are shown."""
     if len(rows) <= UNSORTED:
@@ -198,13 +201,9 @@ class Remarks:
 
     def kind(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """How the point is drawn, and the words beside it."""
-        estimate = row["estimate"]
-        if row["status"] in ("separated", "aliased", "not identified"):
-            return row["status"], row["status"]
-        if row["status"] == "zero":
-            return "zero", "zero"
-        if estimate == 0 and row["reference"] and pd.isna(row["std_error"]):
-            return "reference", "reference"
+        estimate, status = row["estimate"], status_of(row)
+        if status in ("separated", "aliased", "not identified", "zero", "reference"):
+            return status, status
         if not self.scale.low <= estimate <= self.scale.high:
             return "beyond", self.scale.written(estimate)
         if self.has_intervals and pd.isna(row["ci_lower"]):
@@ -216,12 +215,8 @@ class Remarks:
         written = self.scale.written
         if kind == "aliased":
             yield f"aliased with {row['aliased_with']}"
-        elif kind == "separated":
-            yield "separated: the responses of its rows are all alike, alone or with other terms, so there is no finite estimate"
-        elif kind == "not identified":
-            yield "not identified: only rows that terms separate together determine it"
-        elif kind == "reference":
-            yield "the reference level"
+        elif kind in WITHOUT_ESTIMATE:
+            yield WITHOUT_ESTIMATE[kind]
         else:
             interval = (
                 "" if pd.isna(row["ci_lower"]) else f" ({written(row['ci_lower'])} to {written(row['ci_upper'])})"

@@ -10,6 +10,7 @@ from tfglm.formula.parse import term_of
 from tfglm.report.conditions import against, conditions
 from tfglm.report.pages import numbers_as_text, p_value
 from tfglm.report.words import Words, four_that_count, plain
+from tfglm.results.statuses import status_of
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,11 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
         written |= {name: texts[limit] for limit, name in limits.items()}
         written |= {name: rows[name].map("{:,.0f}".format) for name in others if name != "p"}
         written |= {"p": rows["p_value"].map(p_value)} if has_tests else {}
-        for row, *cells in zip(rows.itertuples(), *(written[name] for name in names), strict=True):
-            level = words.level(term, row.level)
-            yield TableRow(level, row.level if row.level != level else "", cells, status(row), note(row))
+        for row, *cells in zip(rows.to_dict("records"), *(written[name] for name in names), strict=True):
+            value, level = row["level"], words.level(term, row["level"])
+            # Why there is no estimate, no error or no test.
+            note = "; ".join(filter(None, [row.get("aliased_with"), row.get("note")]))
+            yield TableRow(level, value if value != level else "", cells, status_of(row), note)
 
     holding = conditions(table, words)
     terms = [
@@ -141,14 +144,3 @@ def profiles(fit: Mapping[str, Any], ratio: str | None) -> pd.DataFrame | None:
         columns |= {("", "note"): table["note"]}
     shown = pd.DataFrame(columns)
     return shown.set_axis(pd.MultiIndex.from_tuples(shown.columns), axis=1)
-
-
-def status(row: Any) -> str:
-    """Return what kind of coefficient it is, if it is not an ordinary estimate."""
-    is_reference = row.estimate == 0 and row.reference and pd.isna(row.std_error)
-    return "reference" if is_reference and not row.status else row.status
-
-
-def note(row: Any) -> str:
-    """Why there is no estimate, no error or no test."""
-    return "; ".join(text for text in (getattr(row, "aliased_with", ""), getattr(row, "note", "")) if text)

@@ -14,8 +14,7 @@ from tfglm.formula.names import coefficient_name
 from tfglm.formula.terms import THRESHOLD, Covariate
 from tfglm.inference.reference import Reference
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
-
-NOT_CONVERGED = "not converged"
+from tfglm.results.statuses import NOT_CONVERGED
 
 
 def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd.DataFrame:

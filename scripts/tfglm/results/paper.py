@@ -11,6 +11,7 @@ from tfglm.formula.names import class_and_term, with_class, without_class
 from tfglm.formula.parse import term_of
 from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import HELD_OUT, STATISTICS, ComparedModel, figure, response_of
+from tfglm.results.statuses import NOT_CONVERGED, status_of
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 """Characters that no cell of a table can have."""
@@ -121,13 +122,11 @@ def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
     """Return the error or interval of a row of a table of coefficients; empty without."""
     if coefficient is None:
         return Cell()
-    if coefficient["status"] in ("separated", "aliased", "not identified", "zero"):
-        return Cell(coefficient["status"])
+    if (status := status_of(coefficient)) not in ("", NOT_CONVERGED):
+        return Cell(status)
     estimate = float(coefficient["estimate"])
     is_penalised = "posterior_sd" in coefficient.index
     error = float(coefficient["posterior_sd" if is_penalised else "std_error"])
-    if coefficient["reference"] and estimate == 0 and pd.isna(error):
-        return Cell("reference")
     if is_penalised:
         return Cell(estimate, (error,))
     limits = tuple(float(coefficient.get(name, float("nan"))) for name in ("ci_lower", "ci_upper"))

@@ -25,6 +25,7 @@ from tfglm.formula.read import columns_of
 from tfglm.formula.response import computed_response, dot_written_out, has_dot, response_text
 from tfglm.survey.calendar import calendar_of
 from tfglm.survey.columns import ColumnSummary, described, sample
+from tfglm.survey.counts import counted_out, frequency_in
 from tfglm.survey.dialect import dialect_of, encoding_remark
 from tfglm.survey.flights import Question, flights_in
 from tfglm.survey.layout import (
@@ -44,7 +45,6 @@ from tfglm.survey.responses import (
     late_flights,
     requested_response,
 )
-from tfglm.survey.tables import counted_out, frequency_in
 from tfglm.survey.types import doubtful_dates, mixed_dates
 from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
 

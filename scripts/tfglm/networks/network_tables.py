@@ -7,8 +7,8 @@ from tfglm import bundle, checkpoint
 from tfglm.config import ResultsConfig
 from tfglm.networks import embeddings, linear
 from tfglm.results import coefficients, estimates, saved_fit
+from tfglm.results.fit_tables import Table
 from tfglm.results.saved_fit import SavedFit
-from tfglm.results.tables import Table
 
 
 def _weights(saved: SavedFit) -> dict[str, np.ndarray]:
