@@ -68,7 +68,7 @@ def sentences_by_class(
     -------
     Sentences by class and term; none without tests.
     """
-    words, told = model.words, []
+    words, sentences = model.words, []
     totals = table.groupby(["term", "level"])["events"].transform("sum")
     # What counts for the odds of a class against the reference class are the rows of these two.
     compared = table.assign(rows=table["events"] + table["rows"] - totals)
@@ -81,8 +81,8 @@ def sentences_by_class(
             slopes=slopes(averages[averages["class"] == label]) if len(averages) else {},
             nearly_aliased=terms_of_class(model.nearly_aliased, str(label)),
         )
-        told += [replace(each, term=with_class(name, each.term)) for each in effect_sentences(rows, of_class)]
-    return told
+        sentences += [replace(each, term=with_class(name, each.term)) for each in effect_sentences(rows, of_class)]
+    return sentences
 
 
 def sentences_of_order(

@@ -115,12 +115,12 @@ def effect_sentences(table: pd.DataFrame, model: ModelFacts) -> list[TermSentenc
     if "p_value" not in table or table["p_value"].isna().all():
         return []
     terms = [str(term) for term in table["term"].unique() if term not in (INTERCEPT, THRESHOLD)]
-    told: list[TermSentences] = []
+    found: list[TermSentences] = []
     on_average: set[str] = set()
     for term in terms:
         kind = term_of(term)
         if kind.is_random:
-            told.append(TermSentences(term, [], RANDOM_EFFECTS))
+            found.append(TermSentences(term, [], RANDOM_EFFECTS))
             continue
         others = [other for other in terms if other != term]
         rows = table[table["term"] == term]
@@ -128,20 +128,20 @@ def effect_sentences(table: pd.DataFrame, model: ModelFacts) -> list[TermSentenc
         is_shared = any(column in term_of(other).columns for other in others for column in kind.columns)
         by_itself = is_difference(rows) and not is_shared and (kind.is_plain or logarithm)
         if by_itself and not model.only_averages:
-            told.append(
+            found.append(
                 number_effects(term, rows, model) if (rows["level"] == "").all() else factor_effects(term, rows, model)
             )
             continue
         averaged = [name for name in dict.fromkeys(name for name, _ in model.slopes) if plain(name) in kind.columns]
         if not averaged:
-            told.append(TermSentences(term, [], NO_AVERAGE if by_itself else NO_NUMBER))
+            found.append(TermSentences(term, [], NO_AVERAGE if by_itself else NO_NUMBER))
         for name in averaged:
             if name not in on_average:
                 periodic = (name, "") in model.slopes and is_periodic(plain(name), terms)
                 tested = dict(effects(rows)) if by_itself else {}
-                told.append(TermSentences(name, [], PERIODIC) if periodic else averages(name, model, tested))
+                found.append(TermSentences(name, [], PERIODIC) if periodic else averages(name, model, tested))
         on_average.update(averaged)
-    return told
+    return found
 
 
 def is_periodic(column: str, terms: Collection[str]) -> bool:

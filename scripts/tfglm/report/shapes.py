@@ -36,7 +36,7 @@ def rises(points: pd.DataFrame) -> list[Rise]:
     Returns
     -------
     The parts. The ends of each differ by more than their intervals reach together. For ends on either side of the value that
-    others are compared with, that is the test of a straight line; elsewhere it is stricter, so no small wave is told.
+    others are compared with, that is the test of a straight line; elsewhere it is stricter, so it names no small wave.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def shapes_of(fit: Mapping[str, Any], effects: pd.DataFrame, words: Words) -> li
 def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> list[str]:
     """A sentence for each curve with intervals: `hour: the odds of late rise until 19, then fall.` A sentence for a surface says
     where it differs most clearly: `hour and wind: the odds of late are most clearly raised at 19 and 12, compared with 11 and 4.`
-    A curve that multiplies wind is told as `hour: the slope of wind falls; it is above 0 until 9, and below 0 from 14.`
+    A curve that multiplies wind has `hour: the slope of wind falls; it is above 0 until 9, and below 0 from 14.`
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words:
             f"{verb(part.is_up, is_many)}{'' if part.until == last else f' until {part.until:,.4g}{unit}'}"
             for part in parts[:MOST_TURNS]
         ]
-        told = f"{what} {', then '.join(said)}" if parts else f"no clear change of {what}"
+        sentence = f"{what} {', then '.join(said)}" if parts else f"no clear change of {what}"
         if len(parts) > MOST_TURNS:
-            told += ", and turn again" if is_many else ", and turns again"
-        told += f"; {sign_in_words(points, unit)}" if curve.slope_of else ""
-        sentences.append(f"{words.column(column)}{f' ({at})' if at else ''}: {told}.")
+            sentence += ", and turn again" if is_many else ", and turns again"
+        sentence += f"; {sign_in_words(points, unit)}" if curve.slope_of else ""
+        sentences.append(f"{words.column(column)}{f' ({at})' if at else ''}: {sentence}.")
     for surface in surfaces_of(effects):
         if surface.points["ci_lower"].notna().all():
             sentences.append(surface_in_words(surface.points, *what_changes(surface), words))
@@ -161,12 +161,12 @@ def surface_in_words(points: pd.DataFrame, subject: str, is_plural: bool, words:
     raised, lowered = ("above 0", "below 0") if is_slope else ("raised", "lowered")
     said = [f"most clearly {raised} at {place(high)}"] * bool(high["ci_lower"] > 0)
     said += [f"most clearly {lowered} at {place(low)}"] * bool(low["ci_upper"] < 0)
-    told = f"{subject} {'are' if is_plural else 'is'} {', and '.join(said)}"
-    told += "" if is_slope else f", compared with {place(middle)}"
+    sentence = f"{subject} {'are' if is_plural else 'is'} {', and '.join(said)}"
+    sentence += "" if is_slope else f", compared with {place(middle)}"
     at = points["at"].iloc[0]
     columns = f"{words.column(names[0])} and {words.column(names[1])}{f' ({at})' if at else ''}"
     unclear = subject.removeprefix("the ") if is_slope else f"change of {subject}"
-    return f"{columns}: {told if said else f'no clear {unclear}'}."
+    return f"{columns}: {sentence if said else f'no clear {unclear}'}."
 
 
 def verb(is_up: bool, is_plural: bool) -> str:

@@ -188,7 +188,7 @@ def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
     ]
 
 
-def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) -> dict[str, int]:
+def choose_references(design: Design, fitted: Fitted, requested: Mapping[str, str]) -> dict[str, int]:
     """Return the number of the reference level of each categorical factor. Absorbed factors and the response have none."""
     chosen = {}
     for factor in design.reported.categorical:
@@ -200,7 +200,7 @@ def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) 
         for part in sorted(parts, key=lambda part: len(part.grouping))[:1]:
             numbers = design.levels(part.grouping)[:, part.grouping.index(factor.name)]
             finite[numbers[np.isin(fitted.status[part.where], (FREE, REFERENCE, ALIASED))]] = True
-        wanted = asked.get(factor.name, factor.reference)
+        wanted = requested.get(factor.name, factor.reference)
         if wanted is None:
             chosen[factor.name] = int(np.argmax(finite))
             continue
