@@ -66,17 +66,11 @@ def means_of_factor(term: str, rows: pd.DataFrame, is_share: bool, words: Words)
     if rows["status"].nunique() > 1:
         columns["note"] = rows["status"].tolist()
     axis = axis_of(np.concatenate([mean, lower, upper]))
-    shown = chosen(mean)
-    drawn = [
-        DrawnMean(
-            levels[place],
-            axis.interval(mean[place], lower[place], upper[place], tip),
-            columns["mean"][place],
-            counts[place],
-        )
-        for place in shown
-        for tip in [f"{levels[place]}: {columns['mean'][place]} ({columns['from'][place]} to {columns['to'][place]})"]
-    ]
+    drawn = []
+    for place in chosen(mean):
+        tip = f"{levels[place]}: {columns['mean'][place]} ({columns['from'][place]} to {columns['to'][place]})"
+        picture = axis.interval(mean[place], lower[place], upper[place], tip)
+        drawn.append(DrawnMean(levels[place], picture, columns["mean"][place], counts[place]))
     table = pd.DataFrame(columns).rename(columns={"mean": measure})
     return DrawnMeans(words.column(plain(term)), measure, drawn, axis.scale_line(), table, len(levels) > MOST_DRAWN)
 
@@ -113,10 +107,9 @@ def shares_of_factor(term: str, rows: pd.DataFrame, response: str, words: Words)
         numbers = of_class[["mean", "ci_lower", "ci_upper"]]
         columns[label] = [percent(*each) for each in numbers.itertuples(index=False)]
     shares = np.stack([of_class["mean"].reindex(first.index).to_numpy(float) for of_class in by_class.values()], axis=1)
-    shown = range(len(levels)) if len(levels) <= MOST_DRAWN else chosen(np.nan_to_num(shares[:, -1]))
     drawn = [
         DrawnMean(levels[place], stacked(np.nan_to_num(shares[place]).tolist(), labels), "", counts[place])
-        for place in shown
+        for place in chosen(np.nan_to_num(shares[:, -1]))
     ]
     table = pd.DataFrame({**columns, "rows": counts})
     return DrawnMeans(words.column(plain(term)), "shares", drawn, None, table, len(levels) > MOST_DRAWN, labels)

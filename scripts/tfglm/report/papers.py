@@ -1,6 +1,6 @@
 """Tables for papers as files: LaTeX, Markdown, Word and Excel.
 
-great_tables 1.1 writes HTML and LaTeX, and maketables 0.2 Word too. Neither writes Markdown or Excel, and they would bring a dozen
+great_tables 1.1 writes HTML and LaTeX, and maketables 0.2 Word too. Neither writes Markdown or Excel, and they bring a dozen
 packages. So one function here makes the rows for all four formats.
 """
 

@@ -81,7 +81,12 @@ def shown(rows: pd.DataFrame, measure: str, response: str, is_share: bool, words
     factor = 100.0 if is_share else 1.0
     columns: dict[str, list[str]] = {}
     if measure == "effect":
-        columns["effect of"] = [effect_of(row.term, row.level, row.reference, words) for row in rows.itertuples()]
+        columns["effect of"] = [
+            f"{words.column(plain(row.term))}: {words.level(row.term, row.level)} vs {words.level(row.term, row.reference)}"
+            if row.level
+            else f"{words.column(plain(row.term))}, +1"
+            for row in rows.itertuples()
+        ]
     columns["where"] = [f"{row.at} {against} {row.against}" if row.against else row.at for row in rows.itertuples()]
     if "class" in rows:
         columns["class"] = [words.level(response, label) for label in rows["class"]]
@@ -95,9 +100,3 @@ def shown(rows: pd.DataFrame, measure: str, response: str, is_share: bool, words
     if rows["status"].any():
         columns["note"] = rows["status"].tolist()
     return pd.DataFrame(columns)
-
-
-def effect_of(term: str, level: str, reference: str, words: Words) -> str:
-    """`carrier: UA vs AA`, or `distance, +1`."""
-    name = words.column(plain(term))
-    return f"{name}: {words.level(term, level)} vs {words.level(term, reference)}" if level else f"{name}, +1"

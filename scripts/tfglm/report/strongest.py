@@ -99,7 +99,11 @@ def strongest_effects(
     if not candidates:
         return None
     axis = InlineAxis.of(scale)
-    rows = [drawn_effect(each, axis, scale) for each in chosen_effects(candidates)]
+    rows = []
+    for effect in chosen_effects(candidates):
+        numbers = effect.row.estimate, effect.row.lower, effect.row.upper
+        size, start, end = (three_digits(value, scale) for value in numbers)
+        rows.append(DrawnEffect(effect.label, axis.interval(*numbers, effect.row.tip), size, f"{start} to {end}"))
     return Effects(rows, axis.scale_line(), (ratio or measure).replace("_", " "), len(candidates) - len(rows))
 
 
@@ -127,13 +131,6 @@ def chosen_effects(candidates: Sequence[Candidate]) -> list[Candidate]:
     first = sorted(of_terms.values(), key=lambda each: -each.sure)
     chosen = {id(each) for each in [*first, *others][:MOST_EFFECTS]}
     return [each for each in candidates if id(each) in chosen]
-
-
-def drawn_effect(effect: Candidate, axis: InlineAxis, scale: Scale) -> DrawnEffect:
-    row = effect.row
-    estimate, lower, upper = (three_digits(value, scale) for value in (row.estimate, row.lower, row.upper))
-    picture = axis.interval(row.estimate, row.lower, row.upper, row.tip)
-    return DrawnEffect(effect.label, picture, estimate, f"{lower} to {upper}")
 
 
 def three_digits(value: float, scale: Scale) -> str:
