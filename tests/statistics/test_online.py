@@ -99,7 +99,9 @@ def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remem
     design = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
     executor, workload = executor or Remembering(), Workload(design, [file], "train")
     run = Run(executor, SolverConfig(solver=[solver], online=settings))
-    _, summary = online.Training(objective_of(workload, run), None, 1.0).learn(np.r_[start, np.zeros(design.size - 1)])
+    _, summary = online.OnlineTraining(objective_of(workload, run), None, 1.0).learn(
+        np.r_[start, np.zeros(design.size - 1)]
+    )
     return executor.remembered, summary
 
 

@@ -72,7 +72,10 @@ MAY_IMPORT = {
     "report": {"config", "data", "design", "families", "formula", "report", "results"},
     "model": {"config", "data", "design", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "formula", "survey"},
-    "console": {"config", "roles"},
+    "call": {
+        *("config", "data", "design", "distribute", "fitting", "formula", "model", "report", "results", "roles", "survey"),
+    },
+    "console": {"call", "config", "roles"},
     "workflow": {"config", "data", "design", "formula", "roles", "workflow"},
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
@@ -80,7 +83,7 @@ MAY_IMPORT = {
 STORY = ["formula", "config", "data", "design", "engine", "inference", "solvers", "results", "report"]
 """The rooms from a config to a page: each may know those before it."""
 
-COMMON = {"addresses", "command", "digests", "errors", "loops", "tensorflow_setup"}
+COMMON = {"addresses", "bundle", "command", "crc32c", "digests", "errors", "loops", "protobuf", "tensorflow_setup"}
 
 
 def imports(path: Path) -> set[str]:

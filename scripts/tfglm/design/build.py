@@ -49,7 +49,7 @@ from tfglm.design.references import (
     levels_in_words,
 )
 from tfglm.design.scenarios import check_scenarios
-from tfglm.design.specification import Inference, Likelihood, Penalty, Roles
+from tfglm.design.specification import GivenPenalty, Inference, Likelihood, Roles
 from tfglm.design.splines import check_points, learn_thin_plates
 from tfglm.design.terms import DesignTerm
 from tfglm.errors import Problems, UserError, nearest
@@ -219,7 +219,7 @@ class _DesignBuilder:
                 tuple((name, tuple(weights.items())) for name, weights in settings.profile.items()),
                 settings.profile_confidence,
             ),
-            Penalty(settings.l1, settings.l2, settings.path, penalty_factors(self.where, settings, formula)),
+            GivenPenalty(settings.l1, settings.l2, settings.path, penalty_factors(self.where, settings, formula)),
             tuple(settings.absorb),
             self.folds(),
             remarks=(*self.remarks_on_order(), *self.remarks),

@@ -18,7 +18,7 @@ import numpy as np
 from tfglm import digests
 from tfglm.config import PathConfig
 from tfglm.design.factors import Categorical, ClusterIntersections, Clusters, Folds, Numeric
-from tfglm.design.specification import Inference, Likelihood, Penalty, Roles
+from tfglm.design.specification import GivenPenalty, Inference, Likelihood, Roles
 from tfglm.design.terms import DesignTerm, Part, Smoothing
 from tfglm.families import Family
 from tfglm.families.gaussian import Gaussian
@@ -43,7 +43,7 @@ class Design:
     likelihood: Likelihood
     roles: Roles
     inference: Inference = field(default_factory=Inference)
-    penalty: Penalty = field(default_factory=Penalty)
+    penalty: GivenPenalty = field(default_factory=GivenPenalty)
     absorbed: tuple[str, ...] = ()
     folds: Folds | None = None
     known_after_departure: tuple[str, ...] = ()
@@ -403,7 +403,7 @@ class Design:
         raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
         raw["likelihood"] = Likelihood(**raw["likelihood"])
         raw["roles"] = Roles(**raw["roles"] | {"offset": offset and Numeric(**offset)})
-        raw["penalty"] = Penalty(**raw["penalty"] | {"path": of_path and PathConfig.model_validate(of_path)})
+        raw["penalty"] = GivenPenalty(**raw["penalty"] | {"path": of_path and PathConfig.model_validate(of_path)})
         raw["folds"] = Folds.of(raw["folds"]) if raw["folds"] else None
         inference["cluster"] = inference["cluster"] and Clusters(**inference["cluster"])
         inference["crossed"] = tuple(Clusters(**clusters) for clusters in inference["crossed"])

@@ -92,7 +92,7 @@ class Inference:
 
 
 @dataclass(frozen=True)
-class Penalty:
+class GivenPenalty:
     """The penalties that the config gives: of one fit, or of each on a `path`. `factors` multiply those of a term."""
 
     l1: float = 0.0

@@ -156,7 +156,7 @@ class MeanSums(Partial):
         ]
 
 
-class Means(Reduction):
+class OutcomeMeans(Reduction):
     """The means over rows of a function of the linear predictors for each outcome, with their derivatives by the coefficients
     [p]."""
 
@@ -189,7 +189,7 @@ class Means(Reduction):
             derivative[part.where] += value.sum()
 
 
-class LevelMeans(Means):
+class LevelMeans(OutcomeMeans):
     """The mean of each outcome with a factor set to each of its levels in all rows.
 
     `coefficients` [p] may be infinite, because a mean has a limit then; NaN is a coefficient without rows. `unknown`
@@ -350,7 +350,7 @@ class AtCoefficients(Together):
         return block.with_coefficients(self._coefficients)
 
 
-class MeanResponse(Means):
+class MeanResponse(OutcomeMeans):
     """The mean of each outcome: of all rows in a scenario.
 
     There is none if some row has a combination of levels that no training row has, or a coefficient without an estimate.
@@ -379,7 +379,7 @@ class MeanResponse(Means):
                     self._add_product(block, derivative, number, value)
 
 
-class MeanSlope(Means):
+class MeanSlope(OutcomeMeans):
     """The mean of the derivative of each outcome by a column of numbers, through all functions of it."""
 
     def __init__(self, design: Design, column: str, coefficients: np.ndarray):

@@ -22,7 +22,7 @@ MOST_ROWS = 4_000
 
 
 @dataclass(frozen=True, eq=False)
-class RandomEffects:
+class VarianceComponents:
     """The random effects of a fit with q + m free coefficients.
 
     `penalties` [random terms, q + m] are the penalties of the effects of each term, 0 elsewhere. With R = `variance_root`
@@ -59,7 +59,7 @@ class Covariance(ABC):
     dispersion: float
     df_residual: float
     correction: float = 1.0
-    random: RandomEffects | None = None
+    random: VarianceComponents | None = None
     penalty: np.ndarray | None = None
 
     kind: ClassVar[str]
@@ -91,7 +91,7 @@ class Covariance(ABC):
     def variances(self, transform: scipy.sparse.csr_array) -> Variances:
         """The diagonals of T V T' for the chosen and the classical covariance."""
 
-        def of_some(rows: scipy.sparse.csr_array) -> Variances:
+        def variances_of(rows: scipy.sparse.csr_array) -> Variances:
             parts = self.bread.rows(rows)
             classical = self.dispersion * parts.squares()
             bias = self.dispersion * self._prior.squares(parts) if self._prior else np.zeros(len(classical))
@@ -99,9 +99,9 @@ class Covariance(ABC):
 
         # The first chunk runs alone, because it fills the caches that all threads use.
         first, *others = (transform[rows] for rows in chunks(transform.shape[0]))
-        parts = [of_some(first)]
+        parts = [variances_of(first)]
         with ThreadPoolExecutor(THREADS) as threads:
-            parts += threads.map(of_some, others)
+            parts += threads.map(variances_of, others)
         return Variances(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def reference(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST, exactly: bool = True) -> Reference:

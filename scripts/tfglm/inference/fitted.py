@@ -14,7 +14,7 @@ EMPTY coefficients have no rows after the rows of separated groups are dropped."
 
 
 @dataclass(frozen=True, eq=False)
-class SeparatedRows:
+class JointSeparation:
     """Rows that terms separate together.
 
     `directions` [directions, p] separate them. The first direction moves all separated rows. The others and `Fitted.null_vectors`
@@ -52,7 +52,7 @@ class Fitted:
     responses: np.ndarray
     null_vectors: np.ndarray
     covariance: Covariance
-    separation: SeparatedRows | None = None
+    separation: JointSeparation | None = None
     path: FittedPath | None = None
     summary: dict = field(default_factory=dict)
 

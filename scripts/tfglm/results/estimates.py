@@ -143,7 +143,7 @@ def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
     they lead to several, or if this is unknown.
 
     The separating directions have coordinates a, along all but the first of the `directions`, with M a >= 0 and M = the
-    `movements` (`SeparatedRows`). The largest and the smallest c'a among them are linear programs.
+    `movements` (`JointSeparation`). The largest and the smallest c'a among them are linear programs.
     """
     result = np.zeros(transform.shape[0])
     if not fitted.separation:

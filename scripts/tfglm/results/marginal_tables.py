@@ -181,7 +181,7 @@ def marginal_tables(
     references = choose_references(design, fitted, reference)
     coefficients = with_limits(fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
-    inference = Inference(design, fitted, df_residual, confidence, fewest)
+    inference = InferenceOfAverages(design, fitted, df_residual, confidence, fewest)
     logarithm = logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
     effects: list[Columns] = []
     means: list[Columns] = []
@@ -256,7 +256,7 @@ class Estimated(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Inference:
+class InferenceOfAverages:
     """What makes standard errors, tests and intervals of averages."""
 
     design: Design
@@ -300,7 +300,11 @@ class Levels:
     """The effects and means of a factor, of a regression of classes on the probability of one class."""
 
     def __init__(
-        self, inference: Inference, factor: Categorical, averages: AveragesByLevel | GridMeans, label: str = ""
+        self,
+        inference: InferenceOfAverages,
+        factor: Categorical,
+        averages: AveragesByLevel | GridMeans,
+        label: str = "",
     ):
         self._inference, self._factor, self._averages = inference, factor, averages
         design, fitted = inference.design, inference.fitted
@@ -366,7 +370,9 @@ def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: 
     return by_class[label] if label in by_class else design.by_level(factor.name, fitted.rows) - others
 
 
-def balanced_means(inference: Inference, factor: Categorical, grid: ReferenceGrid, coefficients: np.ndarray) -> Columns:
+def balanced_means(
+    inference: InferenceOfAverages, factor: Categorical, grid: ReferenceGrid, coefficients: np.ndarray
+) -> Columns:
     """Columns of the table of adjusted means on a balanced grid."""
     design = inference.design
     twice = filter(None, (in_two_ways(design, each.column) for each in design.categorical))

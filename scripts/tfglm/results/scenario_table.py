@@ -19,7 +19,7 @@ from tfglm.results.marginal_tables import (
     NO_MEAN,
     Averaged,
     Estimated,
-    Inference,
+    InferenceOfAverages,
     InScenario,
     Levels,
     events_by_level,
@@ -69,7 +69,7 @@ def scenario_table(
     if not averaged.scenarios:
         raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")
     references = choose_references(design, fitted, reference)
-    inference = Inference(design, fitted, df_residual, confidence, fewest)
+    inference = InferenceOfAverages(design, fitted, df_residual, confidence, fewest)
     weights: dict[tuple[str, str], Mapping[str, float]] = {(name, ""): {name: 1.0} for name in averaged.scenarios}
     if contrasts:
         weights |= {(name, ""): row for name, row in contrasts.items()}
@@ -136,7 +136,7 @@ def combined(weights: Mapping[str, float], known: Mapping[str, Mapping[Key, Esti
 
 
 def effects_in(
-    inference: Inference, scenario: InScenario, references: Mapping[str, int], number: int, label: str
+    inference: InferenceOfAverages, scenario: InScenario, references: Mapping[str, int], number: int, label: str
 ) -> Iterator[tuple[Key, Estimated]]:
     """The mean response and the effects in a scenario, of the class with this number and label."""
     design, response = inference.design, scenario.averages[""][number]
@@ -164,7 +164,7 @@ def effects_in(
         yield (term, "", ""), within(Estimated.slope(scenario.averages[term][number]))
 
 
-def is_rare(inference: Inference, term: str, level: int, label: str) -> bool:
+def is_rare(inference: InferenceOfAverages, term: str, level: int, label: str) -> bool:
     """Whether a level that a scenario sets has too few events for a test with clusters."""
     design, fitted = inference.design, inference.fitted
     factor = design.categorical_by_name[term]

@@ -18,7 +18,7 @@ from tfglm.inference.clustered import Clustered, Crossed, Serial
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.cr2 import CR2, ClusterModel
 from tfglm.inference.effective import ByDesign
-from tfglm.inference.fitted import Fitted, FittedPath, SeparatedRows
+from tfglm.inference.fitted import Fitted, FittedPath, JointSeparation
 from tfglm.inference.reference import has_dispersion
 from tfglm.inference.sandwich import Sandwich
 from tfglm.solvers.cluster_sums import Priors, Scores, matrices_of
@@ -48,7 +48,9 @@ def estimates(solution: Solution) -> Fitted:
             df_residual=solution.df_residual if has_dispersion(design) else np.inf,
             random=objective.random_effects(bread, solution),
         ),
-        separation=SeparatedRows(objective.separating, objective.movement_of_separated_rows()) if separation else None,
+        separation=JointSeparation(objective.separating, objective.movement_of_separated_rows())
+        if separation
+        else None,
         path=path,
     )
 

@@ -23,7 +23,7 @@ from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.families import Family, LikelihoodSums
 from tfglm.inference.bread import Bread
-from tfglm.inference.covariance import RandomEffects
+from tfglm.inference.covariance import VarianceComponents
 from tfglm.inference.fitted import ALIASED, FREE, Fitted
 from tfglm.solvers.cluster_sums import Columns, Scores
 from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, factor, gradient, inverse_state
@@ -191,7 +191,7 @@ class Objective(ABC):
         """The residual degrees of freedom for the factor of CR1."""
         return solution.df_residual
 
-    def random_effects(self, bread: Bread, solution: "Solution") -> RandomEffects | None:
+    def random_effects(self, bread: Bread, solution: "Solution") -> VarianceComponents | None:
         """The random effects of a fit; None if the model has none."""
         return None
 

@@ -61,7 +61,7 @@ def solve(objective: PlainObjective, held_out: Workload | None) -> Solution:
     # A linear regression learns the response in units of its standard deviation.
     variance = 2 * objective.null_loss / objective.weight_sum if objective.family.quadratic else 1.0
     unit = float(np.sqrt(variance)) or 1.0
-    training = Training(objective, held_out if settings.online.patience else None, unit)
+    training = OnlineTraining(objective, held_out if settings.online.patience else None, unit)
     coefficients, summary = training.learn(objective.null_coefficients)
     objective, coefficients = objective.with_zeros_held(coefficients)  # 5.
     point = objective.at(coefficients)
@@ -94,7 +94,7 @@ class _Call(NamedTuple):
     counts: np.ndarray
 
 
-class Training:
+class OnlineTraining:
     """The training of coefficients batch by batch, until `held_out` rows say when to stop. The response is learnt in multiples of
     `unit`."""
 
@@ -327,7 +327,7 @@ batches of 512."""
 class _Progress:
     """The progress of an epoch. It is reported every `report_every` steps."""
 
-    def __init__(self, training: Training, epoch: int):
+    def __init__(self, training: OnlineTraining, epoch: int):
         self.training, self.epoch, self.began = training, epoch, time.perf_counter()
         self.rows, self.first_step = 0, training.steps
         self.whole, self.window = np.zeros(2), np.zeros(2)

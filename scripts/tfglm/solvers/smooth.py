@@ -26,7 +26,7 @@ from tfglm.design.terms import Smoothing
 from tfglm.engine.evaluated import SHAPE
 from tfglm.errors import UserError
 from tfglm.inference.bread import Bread
-from tfglm.inference.covariance import RandomEffects
+from tfglm.inference.covariance import VarianceComponents
 from tfglm.inference.fitted import EMPTY
 from tfglm.solvers import newton
 from tfglm.solvers.descent import Descent, is_no_higher
@@ -134,13 +134,13 @@ class SmoothObjective(PlainObjective):
         unpenalised = replace(self, status=status, ridge=np.zeros(len(status)))
         return PlainObjective.without_separated_rows(unpenalised, coefficients)
 
-    def random_effects(self, bread: Bread, solution: Solution) -> RandomEffects | None:
+    def random_effects(self, bread: Bread, solution: Solution) -> VarianceComponents | None:
         if not self.design.random_parts:
             return None
         of_terms = [
             np.bincount(each.places, self.ridge[each.places], self.design.size)[bread.free] for each in self.random
         ]
-        return RandomEffects(np.array(of_terms).reshape(-1, len(bread.free)), solution.variance_root)
+        return VarianceComponents(np.array(of_terms).reshape(-1, len(bread.free)), solution.variance_root)
 
 
 def solve(start: Solution) -> Solution:
