@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 LOADED = multiprocessing.get_context("forkserver")
-LOADED.set_forkserver_preload(
-    ["snakemake.cli", "snakemake.report", "snakemake_storage_plugin_s3", "smart_open", "formulaic.parser"]
-)
+LOADED.set_forkserver_preload(["snakemake.cli", "snakemake.report", "snakemake_storage_plugin_s3", "smart_open"])
 """With what each run imports later, which would take 0.3 s of a processor each time."""
 
 

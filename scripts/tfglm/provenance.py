@@ -9,7 +9,7 @@ from pathlib import Path
 from tfglm import digests
 from tfglm.data.shards import IngestedFile
 
-PACKAGES = ("snakemake", "tensorflow", "numpy", "scipy", "numba", "polars", "pyarrow", "formulaic")
+PACKAGES = ("snakemake", "tensorflow", "numpy", "scipy", "numba", "polars", "pyarrow")
 
 
 def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:

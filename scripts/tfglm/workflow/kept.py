@@ -14,7 +14,7 @@ from tfglm.workflow.values import key_of
 
 FOLDER = Path(".snakemake", "tfglm")
 
-READERS = [find_spec(name) for name in ("formulaic", "indexed_bzip2", "numpy", "polars", "pyarrow", "xxhash")]
+READERS = [find_spec(name) for name in ("indexed_bzip2", "numpy", "polars", "pyarrow", "xxhash")]
 """The packages for headers and SQL, which Snakemake does not bring."""
 
 READS_HEADERS = all(READERS)
