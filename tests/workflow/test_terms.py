@@ -51,7 +51,13 @@ def test_a_name_may_not_be_that_of_a_column_of_the_layout_either():
 
 
 def test_functions_of_numbers_have_curves_and_codings_have_none():
-    options = {"bs": "x, df=4", "ns": "x, df=4", "cc": "x, df=4, lower_bound=0, upper_bound=1", "te": "x, z"}
+    options = {
+        "bs": "x, df=4",
+        "ns": "x, df=4",
+        "cc": "x, df=4, lower_bound=0, upper_bound=1",
+        "te": "x, z",
+        "ti": "x, z",
+    }
     calls = {name: f"{name}({options.get(name, 'x')})" for name in FUNCTIONS}
     assert {name for name, call in calls.items() if not has_curves(f"y ~ a + {call}")} == {"scale", "center"}
     assert has_curves("y ~ np.log(x)")

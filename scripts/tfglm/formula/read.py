@@ -1,15 +1,14 @@
 """Formulas whose grammar is checked later: the columns that they name, and the terms that can be read so far."""
 
-import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 
 from tfglm.errors import UserError
 from tfglm.formula.parse import NO_CALL, normalised, parse_term, term_of, without_bars
 from tfglm.formula.terms import Term
-from tfglm.formula.text import OPERATORS, QUOTED, in_python, words_of
+from tfglm.formula.text import OPERATORS, QUOTED, words_of
 
 
 def columns_of(text: str) -> list[str]:
@@ -21,6 +20,14 @@ def columns_of(text: str) -> list[str]:
     return [name for word in words if word not in OPERATORS for name in _columns_in(word)]
 
 
+@lru_cache(maxsize=10_000)
+def _columns_in(word: str) -> Sequence[str]:
+    try:
+        return parse_term(normalised(word), word, "formula").columns
+    except (*NO_CALL, UserError):
+        return re.findall(r"\b(?!True\b|False\b|None\b)[A-Za-z_]\w*\b(?!\s*[(=.])", QUOTED.sub(" ", word))
+
+
 def covariates_in(formula: str) -> list[str]:
     """The columns right of the ~ of a formula."""
     return columns_of(right_side(formula))
@@ -29,27 +36,6 @@ def covariates_in(formula: str) -> list[str]:
 def right_side(formula: str) -> str:
     """The sum of terms of a formula."""
     return formula.partition("~")[2]
-
-
-def _columns_in(word: str) -> Iterator[str]:
-    try:
-        yield from _names(ast.parse(in_python(word), mode="eval").body)
-    except NO_CALL:
-        yield from re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=.])", QUOTED.sub(" ", word))
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    """The names in an expression that may be columns."""
-    if isinstance(node, ast.Call):
-        is_coded = ast.unparse(node.func) == "C"
-        options = [] if is_coded else [each.value for each in node.keywords if each.arg not in ("bs", "ref")]
-        for value in (*(node.args[:1] if is_coded else node.args), *options):
-            yield from _names(value)
-    elif isinstance(node, ast.Name):
-        yield node.id
-    elif not isinstance(node, ast.Attribute):
-        for each in ast.iter_child_nodes(node):
-            yield from _names(each)
 
 
 @lru_cache(maxsize=1_000)
