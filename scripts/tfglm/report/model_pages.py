@@ -74,14 +74,12 @@ def draw_effects(results: ModelResults, plots: Sequence[Path]) -> None:
 
 def draw_metrics(results: ModelResults, plots: Sequence[Path]) -> None:
     metrics = labelled(results.metrics, results.words)
-    if not metrics["rows"]:
-        nothing(title_of_metrics(metrics), plots)
-    elif "confusion" in metrics:
-        confusion_plot(metrics, title_of_metrics(metrics), plots)
-    elif "auc" in metrics:
-        binomial_plot(metrics, title_of_metrics(metrics), plots)
+    title = title_of_metrics(metrics)
+    if metrics["rows"]:
+        draw = confusion_plot if "confusion" in metrics else binomial_plot if "auc" in metrics else mean_plot
+        draw(metrics, title, plots)
     else:
-        mean_plot(metrics, title_of_metrics(metrics), plots)
+        nothing(title, plots)
 
 
 def title_of_metrics(metrics: dict) -> str:
@@ -237,11 +235,7 @@ def shown(value: str | float | None) -> str:
             return value
         case int():
             return f"{value:,}"
+        case float() if value == round(value, 0) and abs(value) >= 10:
+            return f"{value:,.0f}"
         case float():
-            return (
-                ""
-                if pd.isna(value)
-                else f"{value:,.0f}"
-                if value == round(value) and abs(value) >= 10
-                else four_digits(value)
-            )
+            return "" if pd.isna(value) else four_digits(value)
