@@ -74,11 +74,7 @@ CROSSED = "clusters of a column"
 
 def statistic(design: Design) -> str:
     """Return the name of an estimate divided by its standard error."""
-    return "t" if has_t(design) else "z"
-
-
-def has_t(design: Design) -> bool:
-    return design.by_cluster or has_dispersion(design) or bool(design.random_parts)
+    return "t" if design.by_cluster or has_dispersion(design) or design.random_parts else "z"
 
 
 def has_dispersion(design: Design) -> bool:

@@ -166,12 +166,12 @@ class Penalties:
 
 class ThetaTerms(NamedTuple):
     """How V near a fit depends on log theta, which is `at` there. `slope` and `curvature` belong to -l + log|H + P| / 2, and
-    `of_gradient` [p] to the gradient of the loss."""
+    `mixed` [p] is the derivative of the gradient of the loss."""
 
     at: float
     slope: float
     curvature: float
-    of_gradient: np.ndarray
+    mixed: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -218,13 +218,13 @@ class WorkingModel:
     def penalised(self, log_lambda: np.ndarray) -> Factored:
         return factor(self.blocks.penalised(self.penalties.ridge(log_lambda)))
 
-    def beyond(self, parameters: Parameters) -> float:
+    def theta_step(self, parameters: Parameters) -> float:
         """By how much log theta is larger than where the rows were summed; 0 if theta is known."""
         return parameters.log_phi - self.theta.at if self.theta else 0.0
 
     def right_at(self, parameters: Parameters) -> np.ndarray:
         """`right` for the theta of these parameters."""
-        return self.right - self.beyond(parameters) * self.theta.of_gradient if self.theta else self.right
+        return self.right - self.theta_step(parameters) * self.theta.mixed if self.theta else self.right
 
     def value(self, parameters: Parameters) -> float:
         """V less what depends on none of the parameters; infinite where H + P is not positive definite."""
@@ -239,8 +239,8 @@ class WorkingModel:
         if self.dispersed:
             value += self.dispersed(parameters.log_phi).value - 0.5 * self.null_size * parameters.log_phi
         if self.theta:
-            beyond = self.beyond(parameters)
-            value += self.theta.slope * beyond + 0.5 * self.theta.curvature * beyond**2
+            step = self.theta_step(parameters)
+            value += self.theta.slope * step + 0.5 * self.theta.curvature * step**2
         if self.bend is not None:
             moved = parameters.vector - self.bent_at
             value += 0.5 * float(moved @ self.bend @ moved)
@@ -274,11 +274,11 @@ class WorkingModel:
             whole[:size, size] = whole[size, :size] = -0.5 * squares
             whole[size, size] = scaled + of_phi.curvature
         if self.theta:
-            theta, back = self.theta, factored.solve(self.theta.of_gradient)  # b moves by -back
-            slope_of_phi = theta.slope + theta.curvature * self.beyond(parameters)
-            slope_of_phi += float(theta.of_gradient @ b - self.slope @ back)
-            whole[:size, size] = whole[size, :size] = moved @ theta.of_gradient + to_slope @ back
-            whole[size, size] = theta.curvature - float(theta.of_gradient @ back)
+            theta, back = self.theta, factored.solve(self.theta.mixed)  # b moves by -back
+            slope_of_phi = theta.slope + theta.curvature * self.theta_step(parameters)
+            slope_of_phi += float(theta.mixed @ b - self.slope @ back)
+            whole[:size, size] = whole[size, :size] = moved @ theta.mixed + to_slope @ back
+            whole[size, size] = theta.curvature - float(theta.mixed @ back)
         slope = np.append(gradient, slope_of_phi)
         if self.bend is not None:
             slope, whole = slope + self.bend @ (parameters.vector - self.bent_at), whole + self.bend

@@ -281,11 +281,11 @@ class LambdaSearch:
         slope = np.where(objective.free, gradient(design, sums, "slope"), 0.0)
         model = WorkingModel.near(objective, point, self.penalties, blocks, slope)
         if of_theta:
-            theta, of_gradient = np.exp(log_theta), np.where(objective.free, gradient(design, sums, "by_shape"), 0.0)
+            theta, mixed = np.exp(log_theta), np.where(objective.free, gradient(design, sums, "by_shape"), 0.0)
             score, information = float(sums["score"]), float(sums["information"])
             # The model measures from b = 0, where the change of theta has the constant below.
-            at_zero = float(sums["half_weight"]) - theta * score - float(of_gradient @ coefficients)
-            terms = ThetaTerms(log_theta, at_zero, theta**2 * information - theta * score, of_gradient)
+            at_zero = float(sums["half_weight"]) - theta * score - float(mixed @ coefficients)
+            terms = ThetaTerms(log_theta, at_zero, theta**2 * information - theta * score, mixed)
             model = replace(model, theta=terms)
         return point, model
 
