@@ -98,7 +98,7 @@ def coverage(family: str, settings: dict, replicates: int, seed: int, folder: Pa
     for _ in range(replicates):
         estimates = fits.estimates(draw(family, frame, random))
         averaged = average_rows(fits.design, estimates.fitted, fits.workload.files, margins_at=SCENARIOS)
-        given = fits.design, estimates.fitted, averaged, {}, estimates.df_residual, 0.95
+        given = fits.design, estimates.fitted, averaged, {}, 0.95
         tables = marginal_tables(*given)
         scenarios = scenario_table(*given)
         limits = pd.concat([tables.effects, tables.means, scenarios])[["ci_lower", "ci_upper"]].to_numpy(float)

@@ -269,9 +269,11 @@ def simulate(case: Case, replications: int, folder: Path) -> dict:
         estimates = replicates.estimates(case.draw(random))
         table = coefficients.table(estimates, 1 - LEVEL)
         table = table[~table["term"].isin([INTERCEPT, THRESHOLD]) & ~estimates.reference]
-        of_coefficients.append(table.assign(df=table.get("df", estimates.df_residual)))
+        of_coefficients.append(table.assign(df=table.get("df", estimates.fitted.summary["df_residual"])))
         terms = joint_tests(estimates)
-        of_terms.append(terms.assign(df_denominator=terms.get("df_denominator", estimates.df_residual)))
+        of_terms.append(
+            terms.assign(df_denominator=terms.get("df_denominator", estimates.fitted.summary["df_residual"]))
+        )
     start = {"replications": replications, "rows": len(case.frame), "std_errors": case.std_errors}
     return start | counted(of_coefficients, of_terms)
 

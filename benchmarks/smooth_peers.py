@@ -100,7 +100,7 @@ def fit_by_tfglm(folder: Path, family: str, rows: Path) -> dict:
     }
     with tempfile.TemporaryDirectory() as place:
         first = ingest_frame(pd.read_csv(rows, nrows=SHOWN), Path(place), split={"train": "FALSE", "predict": "TRUE"})
-        tables = predict.predictions(design, fitted, first, {}, [], fitted.summary["df_residual"], 0.95)
+        tables = predict.predictions(design, fitted, first, {}, [], 0.95)
         predicted = pd.concat([each.to_pandas() for each in tables]).sort_values("row")
     return result | {"eta": predicted["linear_predictor"].tolist()}
 

@@ -110,7 +110,7 @@ def measured(formula: str, family: str, draw: Draw, size: int, amplitude: float,
             estimates = replicates.estimates(draw(random, eta))
             fitted = estimates.fitted
             variances = fitted.covariance.variances(matrix)
-            df = estimates.df_residual if estimates.statistic == "t" else np.inf
+            df = estimates.fitted.summary["df_residual"] if estimates.statistic == "t" else np.inf
             reach = float(distributions.t_quantile(0.975, np.array(df)))
             far = np.abs(matrix @ fitted.coefficients - eta)
             covered.append(np.mean(far <= reach * np.sqrt(variances.classical)))
@@ -256,7 +256,7 @@ def in_population(family: str, draw: Draw, groups: int, has_slopes: bool) -> dic
             for how in ways:
                 given = replicates.design, estimates.fitted
                 averaged = average_rows(*given, replicates.workload.files, random_effects=how)
-                tables = marginal_tables(*given, averaged, {}, estimates.df_residual, 0.95)
+                tables = marginal_tables(*given, averaged, {}, 0.95)
                 limits = pd.concat([tables.effects, tables.means])[["ci_lower", "ci_upper"]].dropna().to_numpy(float)
                 covered = (limits[:, 0] <= expected[how]) & (expected[how] <= limits[:, 1])
                 for name, holds in zip(AVERAGES, covered.tolist(), strict=True):

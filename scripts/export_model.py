@@ -35,7 +35,7 @@ def regression(saved: SavedFit) -> Exported:
     substitutes = unseen.substitutes(estimated.design, estimated.fitted, policy, reference)
     exported = export.ExportedRegression(estimated.design, estimated.fitted, substitutes)
     # A reader adds up coefficients of levels, whatever the coding of tables.
-    by_levels = estimates.estimated(estimated.design.by_levels, estimated.fitted, reference, estimated.df_residual)
+    by_levels = estimates.estimated(estimated.design.by_levels, estimated.fitted, reference)
     return exported, functools.partial(export.description, estimated.design, by_levels, saved.fit)
 
 

@@ -142,9 +142,9 @@ def reported(
     asked = model.settings | settings
     design, fitted, _ = fit_files([file], model.formula, model.family, limits=None if cr2 else CR1, **asked)
     estimates = estimates_of(design, fitted, dict(reference))
-    df_residual, effects, means = fitted.summary["df_residual"], NO_ROWS, NO_ROWS
+    effects = means = NO_ROWS
     if not design.absorbed:
-        of_columns = margins(design, fitted, [file], dict(reference), df_residual, 0.95)
+        of_columns = margins(design, fitted, [file], dict(reference), 0.95)
         effects, means = (each.set_index(["term", "level"]) for each in (of_columns.effects, of_columns.means))
     rows = [{name: weight} for name, weight in (tested or {}).items()]
     return Reported(

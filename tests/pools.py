@@ -71,7 +71,7 @@ def to_predict(frame: pd.DataFrame, folder: Path, name: str = "table") -> Ingest
 
 def predicted(design: Design, fitted: Fitted, file: IngestedFile, *more: object) -> pd.DataFrame:
     """The predictions of the rows to predict of a file, in its order; `more` goes to `predict.predictions`."""
-    tables = predict.predictions(design, fitted, file, {}, [], fitted.summary["df_residual"], 0.95, *more)
+    tables = predict.predictions(design, fitted, file, {}, [], 0.95, *more)
     return pd.concat([table.to_pandas() for table in tables]).sort_values("row", ignore_index=True)
 
 
@@ -127,7 +127,7 @@ def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **se
 
 
 def estimates_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> Estimates:
-    return estimated(design, fitted, reference or {}, fitted.summary["df_residual"])
+    return estimated(design, fitted, reference or {})
 
 
 def margins(
@@ -135,14 +135,13 @@ def margins(
     fitted: Fitted,
     files: list[IngestedFile],
     reference: dict[str, str],
-    df_residual: float,
     confidence: float,
     fewest: Fewest = FEWEST,
     **settings,
 ) -> Margins:
     """Average marginal effects and adjusted means, as two jobs of the workflow make them."""
     averaged = average_rows(design, fitted, files, **settings)
-    return marginal_tables(design, fitted, averaged, reference, df_residual, confidence, fewest)
+    return marginal_tables(design, fitted, averaged, reference, confidence, fewest)
 
 
 def write_fit(fitted: Fitted, design: Design, folder: Path) -> None:

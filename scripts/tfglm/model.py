@@ -322,8 +322,8 @@ class Model:
         _, substitutes = unseen.resolved(design.to_predict, fitted, [file], "predict", policy, self._saved.reference)
         if design.equations:
             return classes.predictions(design, fitted, file, substitutes, [])
-        df_residual, smooths = self.fit["df_residual"], self.fit.get("smooths", ())
-        return predict.predictions(design, fitted, file, substitutes, [], df_residual, confidence, smooths)
+        smooths = self.fit.get("smooths", ())
+        return predict.predictions(design, fitted, file, substitutes, [], confidence, smooths)
 
     def _result(self, name: str) -> Path:
         """A file that the workflow writes only of some models."""

@@ -44,7 +44,7 @@ def frame() -> pd.DataFrame:
 
 def means_of(files, formula: str, family: str, **settings) -> pd.DataFrame:
     design, fitted, _ = fit_files(files, formula, family, **settings)
-    tables = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95, balanced=True)
+    tables = margins(design, fitted, files, {}, 0.95, balanced=True)
     return tables.means.set_index(["term", "level"])
 
 
@@ -108,7 +108,7 @@ def test_tables_of_averages_from_a_file_have_the_same_bits(family, balanced, fra
     path, fit = tmp_path / "averages.npz", tmp_path / "fit.json"
     digests.write_json(fit, {})
     average_rows(design, fitted, files, balanced).write(path, fit)
-    numbers = {"C(origin)": "2"}, fitted.summary["df_residual"], 0.9
+    numbers = {"C(origin)": "2"}, 0.9
     stored = marginal_tables(design, fitted, Averaged.read(path, fit), *numbers)
     direct = margins(design, fitted, files, *numbers, balanced=balanced)
     pd.testing.assert_frame_equal(stored.effects, direct.effects, check_exact=True)
@@ -187,7 +187,7 @@ def test_random_effects_are_at_zero_in_the_grid(frame, tmp_path):
     """As in emmeans of an lmer fit: the means are those of the other coefficients alone."""
     files = [ingest_frame(frame, tmp_path)]
     design, fitted, _ = fit_files(files, "delay ~ carrier + hour + (hour || origin)", "gaussian")
-    tables = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95, balanced=True)
+    tables = margins(design, fitted, files, {}, 0.95, balanced=True)
     means = tables.means[tables.means["term"] == "carrier"]
     assert (means["status"] == "").all() and len(means) == frame["carrier"].nunique()
     row = np.zeros((len(means), design.size))

@@ -83,7 +83,7 @@ def test_bins_have_the_averages_of_rows(name, files):
 
 def margins_of(fit, files, **settings):
     design, model, _ = fit
-    return margins(design, model, files, {}, model.summary["df_residual"], 0.95, **settings)
+    return margins(design, model, files, {}, 0.95, **settings)
 
 
 @pytest.mark.slow

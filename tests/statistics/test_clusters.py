@@ -277,7 +277,7 @@ def test_identifiers_beyond_two_to_the_53_stay_apart(tmp_path, most_codes):
     assert_agrees(table_of(design, fitted), linear_regression(train["y"], matrix), list(matrix.columns))
     design, fitted, _ = fit_files([file], "y ~ x", "gaussian", std_errors="cluster(id)", limits=CR1)
     assert fitted.summary["std_errors"]["clusters"] == 7
-    tables = list(predict.predictions(design, fitted, file, {}, ["id"], fitted.summary["df_residual"], 0.95))
+    tables = list(predict.predictions(design, fitted, file, {}, ["id"], 0.95))
     assert [each for table in tables for each in table["id"].to_pylist()] == frame.loc[
         frame["day"] == 9, "id"
     ].to_list()

@@ -129,7 +129,7 @@ def test_whatever_the_coding_the_model_is_the_same(std_errors, files, frame):
     for coding in ("", ", contr.sum", ", contr.poly"):
         formula = f"late ~ C(hours{coding}) + bs(wind, df=4) + carrier"
         design, fitted, dictionary = fit_files(files, formula, "binomial", std_errors=std_errors)
-        tables[coding] = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95)
+        tables[coding] = margins(design, fitted, files, {}, 0.95)
         estimates[coding] = estimates_of(design, fitted)
         plain = export.description(design, estimates_of(design.by_levels, fitted), fitted.summary, {})
         assert [each["level"] for each in plain["coefficients"] if "hours" in each["term"]] == LEVELS["hours"]
@@ -200,7 +200,7 @@ def test_levels_in_an_order_are_as_levels_whose_names_sort(frame, tmp_path, form
     for name, rows, of_carrier in (("ordered", frame, {"carrier": order}), ("renamed", renamed, {})):
         files = [ingest_frame(rows, tmp_path / name)]
         design, fitted, _ = fit_files(files, formula, "binomial", order=of_carrier)
-        means = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95)
+        means = margins(design, fitted, files, {}, 0.95)
         tables = coefficients.table(estimates_of(design, fitted), 0.95), means.means, means.effects
         if "wind" not in formula and "poly" not in formula:
             tables += (pairwise(estimates_of(design, fitted), ["carrier"], 0.95),)

@@ -161,9 +161,7 @@ def test_estimates_errors_and_tests_are_those_of_the_rows(files, dictionary, tmp
         if balanced and design.equations:
             continue
         averages, of_few = (
-            margins(
-                design, each, files, {}, each.summary["df_residual"], 0.95, balanced=balanced, of_collapsed=of_collapsed
-            )
+            margins(design, each, files, {}, 0.95, balanced=balanced, of_collapsed=of_collapsed)
             for each, of_collapsed in ((exact, None), (fitted, few))
         )
         pd.testing.assert_frame_equal(of_few.effects, averages.effects, check_exact=False, rtol=1e-7, atol=1e-9)

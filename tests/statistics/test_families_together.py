@@ -192,7 +192,7 @@ def test_terms_that_separate_rows_together_leave_the_others_as_they_are(kind, fr
 def test_marginal_effects_are_differences_and_derivatives_of_means(kind, files, frame):
     design, fitted = fit_kind(kind, files)
     estimated = estimates_of(design, fitted)
-    made = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95)
+    made = margins(design, fitted, files, {}, 0.95)
     rows, table = frame[frame["hour"] != 9], table_of(design, fitted)
     covariance = coefficients.covariance_table(estimated).to_numpy()
     names = [("Intercept", ""), ("carrier", "B"), ("carrier", "C"), ("carrier", "D"), ("hour", "")]

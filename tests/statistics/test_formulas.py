@@ -141,7 +141,7 @@ def test_effects_and_curves_are_those_of_predictions_of_changed_rows(frame, tmp_
         inputs = {name: frame[name].to_numpy(float) + changed.get(name, 0.0) for name in ("hour", "wind", "day")}
         return float(expit(served(exported, frame["carrier"].tolist(), inputs)).mean())
 
-    tables = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95)
+    tables = margins(design, fitted, files, {}, 0.95)
     slopes = tables.effects.set_index("term")["estimate"]
     for column in ("hour", "wind", "day"):
         numerical = (mean(**{column: 1e-5}) - mean(**{column: -1e-5})) / 2e-5
@@ -320,5 +320,5 @@ def test_estimates_and_effects_of_powers_next_to_parentheses_are_those_of_their_
     table = table_of(design, fitted)
     np.testing.assert_allclose(table["estimate"], exact, rtol=1e-6)
     assert table.index.get_level_values(0).tolist() == ["Intercept", *(term.name for term in design.terms[1:])]
-    effects = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95).effects
+    effects = margins(design, fitted, files, {}, 0.95).effects
     assert effects["estimate"].tolist() == pytest.approx([np.mean(np.column_stack(slopes) @ exact)], rel=1e-6)

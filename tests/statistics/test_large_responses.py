@@ -246,7 +246,7 @@ def test_what_has_not_converged_has_no_errors_tests_and_intervals(frame, tmp_pat
             "pairwise": pairwise(estimated, ["g"], 0.95),
         }
         if "absorb" not in of_errors:
-            tables["margins"] = margins(design, fitted, files, {}, summary["df_residual"], 0.95).effects
+            tables["margins"] = margins(design, fitted, files, {}, 0.95).effects
         uncertain = ["std_error", "classical_std_error", "p_value", "neg_log10_p", "ci_lower", "ci_upper"]
         uncertain += ["z", "statistic", "p_tukey"]
         for name, table in tables.items():

@@ -23,7 +23,7 @@ def predicted(folder, formula: str, **settings) -> tuple[pd.DataFrame, pd.DataFr
         for split in ("train", "predict", "evaluate")
     }
     design, fitted, _ = fit_files([files["train"]], formula, "gaussian", **settings)
-    made = predict.predictions(design, fitted, files["predict"], {}, [], fitted.summary["df_residual"], 0.95)
+    made = predict.predictions(design, fitted, files["predict"], {}, [], 0.95)
     scored = predict.score(Workload(design, [files["evaluate"]], "evaluate"), fitted)
     assert np.count_nonzero(fitted.status == EMPTY) == 1
     rows = pd.concat([table.to_pandas() for table in made], ignore_index=True)

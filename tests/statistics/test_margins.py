@@ -68,7 +68,7 @@ def files(frame, tmp_path_factory):
 
 def margins_of(fit, files, reference=None, **settings) -> Margins:
     design, model, _ = fit
-    return margins(design, model, files, reference or {}, model.summary["df_residual"], 0.95, **settings)
+    return margins(design, model, files, reference or {}, 0.95, **settings)
 
 
 # Against statsmodels ----------------------------------------------------------------------------------------------------

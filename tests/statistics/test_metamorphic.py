@@ -285,7 +285,7 @@ def test_powers_of_years_say_what_powers_of_centred_years_say(settings, tmp_path
         formula = f"late ~ {name}*g + I({name}^2)*g + I({name}^3)"
         design, fitted, _ = fit_files([file], formula, "binomial", **settings)
         tests = joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"]).iloc[[3, -1]]
-        of_columns = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95, balanced=True)
+        of_columns = margins(design, fitted, [file], {}, 0.95, balanced=True)
         numbers = [of_columns.effects[["estimate", "std_error"]], of_columns.means[["mean", "std_error"]]]
         found[name] = np.concatenate(
             [[fitted.summary["deviance"]], tests["chi_squared"], *(x.to_numpy().ravel() for x in numbers)]

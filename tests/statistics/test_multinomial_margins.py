@@ -30,7 +30,7 @@ def frame() -> pd.DataFrame:
 def averaged(frame: pd.DataFrame, formula: str, folder, **settings):
     file = ingest_frame(frame, folder)
     design, fitted, _ = fit_files([file], formula, "multinomial", reference_class="on time", **settings)
-    return design, fitted, margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95)
+    return design, fitted, margins(design, fitted, [file], {}, 0.95)
 
 
 def of_class(table: pd.DataFrame, label: str) -> pd.DataFrame:

@@ -84,7 +84,7 @@ def test_a_ridge_is_that_of_scikit_learn_whatever_the_reference_class(frame, tmp
         report = metrics.evaluate(design, predict.score(Workload(design, [file], "train"), fitted), 0.5, [])
         right = exact.predict_proba(matrix)[np.arange(len(frame)), np.searchsorted(exact.classes_, frame["status"])]
         assert report["log_loss"] == pytest.approx(-np.log(right).mean(), rel=1e-9)
-        averages = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95)
+        averages = margins(design, fitted, [file], {}, 0.95)
         assert np.allclose(averages.means.groupby("level")["mean"].sum(), 1)
         assert (averages.means["status"] == "estimate only: the fit is penalised").all()
         assert table["posterior_sd"].gt(0).any()
@@ -93,7 +93,7 @@ def test_a_ridge_is_that_of_scikit_learn_whatever_the_reference_class(frame, tmp
 def test_means_of_a_term_without_a_penalty(frame, tmp_path):
     file = ingest_frame(frame, tmp_path)
     design, fitted, _ = fit_files([file], FORMULA, "multinomial", l2=0.02, **FACTORS)
-    means = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95).means
+    means = margins(design, fitted, [file], {}, 0.95).means
     assert np.allclose(means.groupby(["term", "level"])["mean"].sum(), 1) and set(means["term"]) == {
         "carrier",
         "C(origin)",

@@ -343,7 +343,7 @@ def test_a_response_far_from_0_is_learnt_as_one_near_to_it(far, hidden, offset, 
         if not hidden:
             stored.save(trained.network, TrainingConfig(), tmp_path / response)
             of_checkpoint = bundle.read(tmp_path / response / checkpoint.NETWORK)
-            named = estimates.estimated(of_network, linear.fitted(of_checkpoint, fit, of_network, [far]), {}, np.nan)
+            named = estimates.estimated(of_network, linear.fitted(of_checkpoint, fit, of_network, [far]), {})
             tables.extend(coefficients.table(named, 0.95)["estimate"].dropna())
     assert losses[0] < 0.7 and losses[1] == pytest.approx(losses[0], rel=1e-3)
     assert etas[1] - FAR == pytest.approx(etas[0], abs=1e-2)

@@ -139,8 +139,8 @@ def test_an_offset_is_added_to_the_linear_predictor(frame, tmp_path):
     shares = []
     for oracle.offset in (wind + 1e-4, wind - 1e-4, 0 * wind + 2.0):
         shares.append(oracle.probabilities(b).mean(axis=0))
-    effects = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95).effects
-    at_value = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95, offset_at=2.0).means
+    effects = margins(design, fitted, [file], {}, 0.95).effects
+    at_value = margins(design, fitted, [file], {}, 0.95, offset_at=2.0).means
     of_hour = effects[effects["term"] == "hour"]["estimate"].to_numpy()
     np.testing.assert_allclose(of_hour / b[-1], (shares[0] - shares[1]) / 2e-4, rtol=1e-6, atol=1e-9)
     by_level = at_value.pivot_table("mean", "level", "class")[LABELS]
@@ -319,7 +319,7 @@ def test_effects_and_means_have_errors_by_the_delta_method(frame, link, tmp_path
     formula = "delayed ~ carrier*hour + I(wind^2)"
     file = ingest_frame(frame, tmp_path)
     design, fitted, _ = fit_files([file], formula, "ordinal", link=link, class_order=LABELS, frequency="times")
-    ours = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95)
+    ours = margins(design, fitted, [file], {}, 0.95)
     estimated, oracle = estimates_of(design, fitted), Oracle(frame, link, formula=formula)
     vcov = coefficients.covariance_table(estimated).to_numpy()
     b = kept(coefficients.table(estimated, 0.95))["estimate"].to_numpy()

@@ -47,7 +47,7 @@ def pools(tmp_path_factory):
 
 
 def tables_of(design, fitted, files, **settings):
-    return margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95, **settings)
+    return margins(design, fitted, files, {}, 0.95, **settings)
 
 
 @pytest.mark.slow

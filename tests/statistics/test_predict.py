@@ -259,7 +259,7 @@ def new(tmp_path_factory):
 
 def table_of(fitted, file, identity=()):
     design, model, _ = fitted
-    tables = list(predictions(design, model, file, {}, list(identity), model.summary["df_residual"], 0.95))
+    tables = list(predictions(design, model, file, {}, list(identity), 0.95))
     assert tables[0].num_rows == 0
     return pd.concat([each.to_pandas() for each in tables[1:]], ignore_index=True)
 

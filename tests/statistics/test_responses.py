@@ -57,7 +57,7 @@ def test_coefficients_are_those_of_r(frame, tmp_path, formula):
 @pytest.mark.parametrize("formula", [formula for formula, expected in EXPECTED.items() if "means" in expected])
 def test_means_of_a_logarithm_are_geometric_means(frame, tmp_path, formula):
     file, design, fitted, _ = fit_formula(frame, formula, tmp_path)
-    means = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95).means
+    means = margins(design, fitted, [file], {}, 0.95).means
     shown = means[["geometric_mean", "geometric_ci_lower", "geometric_ci_upper"]]
     assert shown.to_numpy(float) == pytest.approx(np.array(EXPECTED[formula]["means"]), rel=1e-9)
 
@@ -72,7 +72,7 @@ def test_scenarios_of_a_logarithm_are_geometric_means_and_ratios(frame, tmp_path
         "later": {"late": 1.0, "early": -1.0},
         "sum": {"early": 1.0, "late": 1.0},
     }
-    table = scenario_table(design, fitted, averaged, {}, fitted.summary["df_residual"], 0.95, halves)
+    table = scenario_table(design, fitted, averaged, {}, 0.95, halves)
     table = table.set_index(["at", "against", "term", "level"])
     carriers = pd.get_dummies(frame["carrier"], dtype=float).to_numpy()
     x = np.column_stack([carriers, carriers * frame[["hour"]].to_numpy()])

@@ -265,7 +265,7 @@ def test_with_the_covariance_of_the_posterior_it_is_the_test_of_wood(formula, fi
     penalised = replace(fitted.covariance, penalty=penalty_of(design, fitted)[free_of(fitted)])
     estimates = estimates_of(design, replace(fitted, covariance=penalised))
     for entry in fitted.summary["smooths"]:
-        actual = smooth_tests.robust(estimates, entry, estimates.df_residual)
+        actual = smooth_tests.robust(estimates, entry)
         np.testing.assert_allclose(sorted(actual.values), sorted(entry["statistics"]), rtol=1e-6)
         assert actual.rank == pytest.approx(entry["rank"], rel=1e-9)
 

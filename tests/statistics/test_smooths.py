@@ -768,7 +768,7 @@ def test_each_level_has_a_curve_of_its_own(files):
 
 def test_random_effects_have_no_average_effects_and_stand_for_no_other_level(files):
     design, fitted, _ = fit_files(files, *FITS["random"][:2])
-    table = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95).effects
+    table = margins(design, fitted, files, {}, 0.95).effects
     plane = table[table["term"].str.contains("plane")].iloc[0]
     assert plane["status"] == "left out: its levels have random effects" and np.isnan(plane["estimate"])
     assert unseen.substitutes(design, fitted, "reference", {}) == {}

@@ -258,7 +258,7 @@ def test_effects_are_differences_on_the_surface(files, fit):
 @pytest.mark.parametrize("which", ["fit", "plates", "interaction"])
 def test_marginal_effects_are_slopes_and_adjusted_means_hold_the_surface(which, files, request, tmp_path):
     design, fitted, _ = request.getfixturevalue(which)
-    table = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95).effects.set_index("term")
+    table = margins(design, fitted, files, {}, 0.95).effects.set_index("term")
     step = 1e-5
     for column in ("hour", "wind"):
         means = []
@@ -268,7 +268,7 @@ def test_marginal_effects_are_slopes_and_adjusted_means_hold_the_surface(which, 
         slope = (means[0] - means[1]) / (2 * step)
         assert table.loc[column, "estimate"] == pytest.approx(slope, rel=1e-5)
         assert 0 < table.loc[column, "std_error"] < 1
-    grid = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95, balanced=True).means
+    grid = margins(design, fitted, files, {}, 0.95, balanced=True).means
     middle = ROWS[["hour", "wind"]].mean()
     rows = pd.DataFrame({"carrier": ["AA", "B6", "DL"], "hits": 0}).assign(**middle)
     expected = predicted(design, fitted, to_predict(rows, tmp_path / "middle"))["mean"]

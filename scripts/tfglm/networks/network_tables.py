@@ -21,7 +21,7 @@ def _coefficients(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
     """Return the coefficients of a network without hidden layers."""
     weights = _weights(saved)
     fitted = linear.fitted(weights, saved.fit, saved.design, saved.files)
-    return coefficients.table(estimates.estimated(saved.design, fitted, {}, float("nan")), 0.95)
+    return coefficients.table(estimates.estimated(saved.design, fitted, {}), 0.95)
 
 
 def _embeddings(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:

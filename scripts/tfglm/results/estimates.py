@@ -49,7 +49,6 @@ class Estimates:
     aliased: np.ndarray
     unidentified: np.ndarray
     aliased_with: Mapping[int, str]
-    df_residual: float
     left_out: np.ndarray
     fewest: Fewest = FEWEST
 
@@ -84,7 +83,7 @@ class Estimates:
         return self.fitted.covariance.joint(rows, self.fewest)
 
 
-def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_residual: float) -> Estimates:
+def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> Estimates:
     """Return the coefficients under the constraints of a table.
 
     Parameters
@@ -94,8 +93,6 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     reference
         Reference levels by term. The default is the level that the formula names, else the first level with a finite
         estimate.
-    df_residual
-        The residual degrees of freedom of the fit.
 
     Raises
     ------
@@ -131,9 +128,7 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     levels = {name: design.categorical_by_name[name].levels[level] for name, level in references.items()}
     made_of = aliased_with(design, aliased, held, basis)
     flags = is_reference, separated, aliased, np.isnan(across)
-    return Estimates(
-        design, fitted, levels, transform, values, *flags, made_of, df_residual, is_held & recoded.is_left_out
-    )
+    return Estimates(design, fitted, levels, transform, values, *flags, made_of, is_held & recoded.is_left_out)
 
 
 def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
@@ -169,7 +164,7 @@ def separated_by_default(design: Design, fitted: Fitted) -> list[dict]:
     if not fitted.separation:
         return []
     plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
-    table, names = estimated(plain, fitted, {}, np.nan), table_names(design.reported)
+    table, names = estimated(plain, fitted, {}), table_names(design.reported)
     fitted = fitted.reported(design)
     ends = {np.inf: "infinite", -np.inf: "minus infinite"}
     return [
@@ -182,7 +177,7 @@ def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
     """Return the aliased coefficients of fit.json: those of the table with the first possible reference levels."""
     plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
     names = table_names(design.reported)
-    made_of = estimated(plain, fitted, {}, np.nan).aliased_with
+    made_of = estimated(plain, fitted, {}).aliased_with
     return [
         {"term": names[place][0], "level": names[place][1], "aliased_with": text} for place, text in made_of.items()
     ]

@@ -34,7 +34,7 @@ def _hypotheses(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
 
 
 def _margins_at(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
-    numbers = saved.fit["df_residual"], settings.confidence, settings.margins_contrasts
+    numbers = settings.confidence, settings.margins_contrasts
     return scenario_table(saved.design, saved.fitted, saved.averaged, saved.reference, *numbers)
 
 

@@ -143,17 +143,17 @@ def joint_test(
     where = np.concatenate([np.arange(design.size)[slices[each.name]] for each in design.terms if each.base == term])
     if design.penalty.given:
         return term, np.nan, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
+    covariance = estimated.fitted.covariance
     if likelihood_ratio:
         note = likelihood_ratio.get("note", "likelihood ratio, as there are separated levels")
         if not likelihood_ratio["df"]:
             return term, 0, np.nan, np.nan, np.nan, np.nan, f"{note}: without it the fit is the same"
-        return term, likelihood_ratio["df"], likelihood_ratio["chi_squared"], 1.0, estimated.df_residual, np.nan, note
+        return term, likelihood_ratio["df"], likelihood_ratio["chi_squared"], 1.0, covariance.df_residual, np.nan, note
     notes = ["depends on the reference levels and on where numbers are zero"] if is_marginal else []
     separated = int(estimated.separated[where].sum())
     if separated:
         notes.append(f"without {counted(separated, 'separated level')}")
     places = where[estimated.kept[where]]
-    covariance = estimated.fitted.covariance
     unseen = covariance.unseen(estimated.transform[places]) if len(places) else np.zeros(0, bool)
     if unseen.any() and not unseen.all():
         places = places[~unseen]

@@ -152,7 +152,6 @@ def marginal_tables(
     fitted: Fitted,
     averaged: Averaged,
     reference: Mapping[str, str],
-    df_residual: float,
     confidence: float,
     fewest: Fewest = FEWEST,
 ) -> Margins:
@@ -166,8 +165,6 @@ def marginal_tables(
         The averages over its training rows (`margins.average_rows`).
     reference
         Reference levels by term, as `estimates.estimated` takes them.
-    df_residual
-        The residual degrees of freedom of the fit.
     confidence
         The coverage of the intervals.
     fewest
@@ -181,7 +178,7 @@ def marginal_tables(
     references = choose_references(design, fitted, reference)
     coefficients = with_limits(fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
-    inference = InferenceOfAverages(design, fitted, df_residual, confidence, fewest)
+    inference = InferenceOfAverages(design, fitted, confidence, fewest)
     logarithm = logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
     effects: list[Columns] = []
     means: list[Columns] = []
@@ -261,7 +258,6 @@ class InferenceOfAverages:
 
     design: Design
     fitted: Fitted
-    df_residual: float
     confidence: float
     fewest: Fewest
 

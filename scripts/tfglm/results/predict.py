@@ -101,7 +101,6 @@ def predictions(
     file: IngestedFile,
     unseen: Mapping[str, int],
     identity: Sequence[str],
-    df_residual: float,
     confidence: float,
     smooths: Sequence[Mapping] = (),
 ) -> Iterator[pa.Table]:
@@ -119,8 +118,6 @@ def predictions(
         The number of the level that replaces unseen levels, by term.
     identity
         Columns that identify rows; they are copied unchanged.
-    df_residual
-        The residual degrees of freedom of the fit.
     confidence
         The coverage of the intervals.
     smooths
@@ -140,7 +137,7 @@ def predictions(
     scored = (
         with_effects_of_new_levels(design, fitted, rows, variances) for rows in score(workload, fitted, rows_of_design)
     )
-    return tables(design, file, identity, scored, lambda rows: estimated(design, fitted, rows, df_residual, confidence))
+    return tables(design, file, identity, scored, lambda rows: estimated(design, fitted, rows, confidence))
 
 
 def with_effects_of_new_levels(
@@ -233,9 +230,7 @@ def check_identity(where: str, file: IngestedFile, identity: Sequence[str]) -> N
             raise UserError(f"{where}.identity: {file.manifest.source} was read without `{name}`")
 
 
-def estimated(
-    design: Design, fitted: Fitted, scored: Scored, df_residual: float, confidence: float
-) -> dict[str, pa.Array]:
+def estimated(design: Design, fitted: Fitted, scored: Scored, confidence: float) -> dict[str, pa.Array]:
     """Predictions and their errors."""
     known = scored.rows["flag"] >= 0
     eta = np.where(known, scored.rows["eta"], np.nan)

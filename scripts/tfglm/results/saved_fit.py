@@ -69,7 +69,7 @@ class SavedFit:
     @cached_property
     def estimates(self) -> Estimates:
         """The coefficients of tables. Raises UserError if a reference level asked for has no finite estimate."""
-        return estimated(self.design, self.fitted, self.reference, self.fit["df_residual"])
+        return estimated(self.design, self.fitted, self.reference)
 
     @cached_property
     def averaged(self) -> "Averaged":
@@ -83,8 +83,8 @@ class SavedFit:
         """Average marginal effects and adjusted means."""
         from tfglm.results.marginal_tables import marginal_tables
 
-        numbers = self.fit["df_residual"], self.arguments.settings.confidence
-        return marginal_tables(self.design, self.fitted, self.averaged, self.reference, *numbers)
+        confidence = self.arguments.settings.confidence
+        return marginal_tables(self.design, self.fitted, self.averaged, self.reference, confidence)
 
     @cached_property
     def files(self) -> list[IngestedFile]:

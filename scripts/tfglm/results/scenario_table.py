@@ -42,7 +42,6 @@ def scenario_table(
     fitted: Fitted,
     averaged: Averaged,
     reference: Mapping[str, str],
-    df_residual: float,
     confidence: float,
     contrasts: Mapping[str, Mapping[str, float]] | None = None,
     fewest: Fewest = FEWEST,
@@ -69,7 +68,7 @@ def scenario_table(
     if not averaged.scenarios:
         raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")
     references = choose_references(design, fitted, reference)
-    inference = InferenceOfAverages(design, fitted, df_residual, confidence, fewest)
+    inference = InferenceOfAverages(design, fitted, confidence, fewest)
     weights: dict[tuple[str, str], Mapping[str, float]] = {(name, ""): {name: 1.0} for name in averaged.scenarios}
     if contrasts:
         weights |= {(name, ""): row for name, row in contrasts.items()}

@@ -18,7 +18,6 @@ import scipy.special
 from tfglm.config.std_errors import OF_POSTERIOR
 from tfglm.inference import distributions
 from tfglm.inference.fitted import FREE
-from tfglm.inference.reference import has_dispersion
 from tfglm.results.estimates import Estimates
 from tfglm.solvers.fractional_rank import statistics
 
@@ -100,7 +99,7 @@ def statistic_of(estimated: Estimates, smooth: Mapping) -> Statistic:
         named = " and ".join(f"`{term}`" for term in others)
         return Statistic(problem=f"it cannot be told apart from {named}, so it has no test")
     design = estimated.design
-    df = estimated.df_residual if design.by_cluster or has_dispersion(design) else np.inf
+    df = estimated.fitted.covariance.df_residual
     weights = np.array(smooth["weights"]) if "weights" in smooth else None
     values = smooth.get("statistics", [smooth["statistic"]] if "statistic" in smooth else [])
     rank = smooth.get("rank", np.nan if weights is None else float(len(weights)))
@@ -109,11 +108,11 @@ def statistic_of(estimated: Estimates, smooth: Mapping) -> Statistic:
     if design.inference.std_errors in OF_POSTERIOR:
         problem = "too many levels for a test" if "std_dev" in smooth and not values else ""
         return Statistic(tuple(values), rank, weights, df=df, problem=problem)
-    return robust(estimated, smooth, df) if "rank" in smooth else Statistic(problem=NO_TEST)
+    return robust(estimated, smooth) if "rank" in smooth else Statistic(problem=NO_TEST)
 
 
-def robust(estimated: Estimates, smooth: Mapping, df: float) -> Statistic:
-    """The statistic of a smooth term with robust errors; `df` are its degrees of freedom where these are not by cluster."""
+def robust(estimated: Estimates, smooth: Mapping) -> Statistic:
+    """The statistic of a smooth term with robust errors."""
     design, fitted = estimated.design, estimated.fitted
     (places,) = (each.places for each in design.smooths if (each.term, each.level) == (smooth["term"], smooth["level"]))
     places = places[fitted.status[places] == FREE]
@@ -132,7 +131,7 @@ def robust(estimated: Estimates, smooth: Mapping, df: float) -> Statistic:
     directions = np.linalg.eigh(root @ fitted.covariance.classical(units) @ root)[1].T[::-1]
     count = max(1, math.ceil(smooth["rank"] - ROUNDING))
     rows = (scipy.sparse.csr_array(directions[:count] @ root) @ units).tocsr()
-    scale = 1.0
+    scale, df = 1.0, fitted.covariance.df_residual
     if design.by_cluster:
         reference = estimated.joint_distribution(rows, rows)
         if np.isnan(reference.df):
