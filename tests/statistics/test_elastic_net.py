@@ -135,7 +135,7 @@ def test_the_penalty_with_the_least_deviance_held_out_is_reported(path):
     assert chosen == steps["deviance_held_out"].argmin()
     assert path.summary["l1"] == steps["l1"][chosen]
     np.testing.assert_array_equal(path.coefficients, path.path.coefficients[chosen])
-    assert path.path_penalties.tolist() == steps["penalty"].tolist()
+    assert path.path.penalties.tolist() == steps["penalty"].tolist()
 
 
 def test_aic_of_a_lasso_counts_what_is_not_zero_and_of_a_ridge_the_trace(file):
