@@ -173,7 +173,7 @@ from tfglm.results.estimates import estimated
 design = Design.load(Path(sys.argv[2]))
 model = checkpoint.load(design, Path(sys.argv[3]))
 start = time.perf_counter()
-model.covariance.variances(estimated(design, model, {}, float(sys.argv[4])).transform)
+model.covariance.variances(estimated(design, model, {}).transform)
 print(time.perf_counter() - start)
 """
 
