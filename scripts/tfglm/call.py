@@ -47,6 +47,7 @@ from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.design.build import build_design, check_settings
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError, writing
+from tfglm.families.gaussian import Gaussian
 from tfglm.formula.read import columns_of
 from tfglm.model import Model
 from tfglm.report.pages import read_table
@@ -106,10 +107,10 @@ class FittedModel(Model):
     def margins(self) -> pd.DataFrame:
         """Return the average marginal effects: what each covariate changes in the mean response.
 
-        >>> data = {"late": [0, 1, 0, 1, 1, 0, 1, 0], "carrier": ["AA", "UA"] * 4}
-        >>> tfglm.fit("late ~ carrier", pd.DataFrame(data)).margins()[["column", "contrast", "estimate"]]
-            column contrast  estimate
-        0  carrier  UA - AA       0.0
+        >>> data = {"late": [0, 1, 0, 1, 1, 0, 1, 1], "carrier": ["AA", "UA"] * 4}
+        >>> tfglm.fit("late ~ carrier", pd.DataFrame(data)).margins()[["term", "level", "reference", "estimate"]]
+              term level reference  estimate
+        0  carrier    UA        AA      0.25
         """
         return read_table(self._result("marginal_effects.csv"), self._files.fit)
 
@@ -117,7 +118,7 @@ class FittedModel(Model):
 def fit(
     formula: str,
     data: Any,
-    family: str = "gaussian",
+    family: str = Gaussian.name,
     *,
     name: str = "model",
     cache: str | PathLike[str] | None = None,
@@ -156,11 +157,11 @@ def fit(
 
     Examples
     --------
-    >>> data = {"late": [0, 1, 0, 1, 1, 0, 1, 1], "carrier": ["AA", "UA"] * 4}
+    >>> data = {"late": [0, 1, 0, 1, 1, 0, 0, 1], "carrier": ["AA", "UA"] * 4}
     >>> tfglm.fit("late ~ carrier", pd.DataFrame(data), "binomial").tidy()[["term", "level", "estimate"]].round(4)
             term level  estimate
-    0  Intercept         -0.0000
-    1    carrier    UA    1.0986
+    0  Intercept         -1.0986
+    1    carrier    UA    2.1972
     """
     folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
     try:

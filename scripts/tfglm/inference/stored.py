@@ -19,9 +19,9 @@ KINDS = {kind.kind: kind for kind in (Classical, Unconditional, Sandwich, Cluste
 def arrays(value: Any) -> dict[str, Any]:
     """The arrays and numbers in the fields of a dataclass.
 
-    >>> from tfglm.inference.effective import ByDesign
-    >>> list(arrays(ByDesign(np.zeros(1), np.zeros(1), np.zeros(1))))
-    ['sums', 'within', 'sizes']
+    >>> from tfglm.inference.fitted import FittedPath
+    >>> list(arrays(FittedPath(np.zeros(1), np.zeros((1, 3)))))
+    ['penalties', 'coefficients']
     """
     found: dict[str, Any] = {}
     for each in fields(value):
