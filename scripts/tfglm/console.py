@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     fit = add("fit", "Fit a regression to a file of data, and print its coefficients")
     fit.add_argument("data", help="a file of data, or a pattern of several")
     fit.add_argument("formula", help="as in R: 'late ~ carrier + s(dep_hour) + (1 | date)'")
-    fit.add_argument("--family", default="gaussian", help="gaussian, binomial, poisson, ...")
+    fit.add_argument("--family", help="binomial, poisson, ...; else gaussian")
     fit.add_argument(
         "--set",
         default=[],
@@ -208,7 +208,8 @@ def do(words: Sequence[str]) -> int:
     if arguments.command == "fit":
         from tfglm.call import fit  # imports the engine
 
-        print(fit(arguments.formula, arguments.data, arguments.family, **keys_of(arguments.set)).summary())
+        family = {"family": arguments.family} if arguments.family else {}
+        print(fit(arguments.formula, arguments.data, **family, **keys_of(arguments.set)).summary())
         return 0
     if arguments.command == "clean":
         clean([Path(name) for name in arguments.config] or configs_here())
