@@ -56,6 +56,11 @@ POSITIVE_PREDICTOR = ("inverse", "1/mu^2")
 """Links that define a mean only for linear predictors above 0."""
 
 
+def compares_classes(family: str) -> bool:
+    """Whether each class of the response has coefficients of its own."""
+    return family == "multinomial"
+
+
 class LinkConfig(Section):
     """The keys of a model that say more of its family."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tfglm.config import ModelConfig, NetworkConfig
+from tfglm.config.families import compares_classes
 from tfglm.config.models import covariates_of
 from tfglm.formula.read import has_curves
 from tfglm.workflow.values import ANY_MODEL, any_but, one_of
@@ -63,13 +64,15 @@ class PlannedModel:
     @cached_property
     def is_curved(self) -> bool:
         """Whether it is a regression with curves of numbers; regressions of classes have none."""
-        return bool(self.regression) and self.settings.family != "multinomial" and has_curves(self.settings.formula)
+        return (
+            bool(self.regression) and not compares_classes(self.settings.family) and has_curves(self.settings.formula)
+        )
 
     @cached_property
     def has_coefficients(self) -> bool:
         """Whether it has the coefficients of a regression; networks for classes have not."""
         network = self.network
-        return not (network and (network.is_deep or network.offset_from or network.family == "multinomial"))
+        return not (network and (network.is_deep or network.offset_from or compares_classes(network.family)))
 
     @cached_property
     def has_embeddings(self) -> bool:
