@@ -182,7 +182,8 @@ def quietly(name: str = "", folder: Path = Path()) -> Iterator[None]:
         try:
             yield
         except UserError as error:
-            places = rf"(tfglm\.fit: )?\bmodels\.{re.escape(name)}(\.|: (?=\w+: ))|tfglm\.fit: |\bdata\.(?=\w)"
+            of_model = rf"(tfglm\.fit: )?\bmodels\.{re.escape(name)}(\.|: (?=\w+: ))"
+            places = rf"{of_model}|tfglm\.fit: |\bdata\.(?=({'|'.join(OF_DATA)}|columns)\b)"
             message = re.sub(places, "", str(error).replace(f"{folder / TABLE}", "data"))
             raise UserError(message) from None
 
@@ -197,13 +198,14 @@ def _fitted(
     names = names_for(header)
     if not names:
         raise UserError("data: the table has no columns")
-    of_data["order"] = orders_of(data) | of_data.get("order", {})
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
     raw["data"]["columns"] = list(names)
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
     used = {column for _, column in named_columns(config)}
     columns = [column for column in (*names, *of_data.get("derive", {})) if column in used]
     raw["data"]["columns"] = columns or list(names)[:1]
+    orders = {name: levels for name, levels in orders_of(data).items() if name in columns}
+    raw["data"]["order"] = orders | of_data.get("order", {})
     every = Layout(columns={column: LayoutColumn(type="string", source=source) for column, source in names.items()})
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
     if problems := column_problems(config, [every]):
@@ -278,6 +280,8 @@ def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Diale
         sources = {"table": folder / TABLE}
         parquet.write_table(_as_table(data), sources["table"])
         return sources, read_header(sources["table"]), Dialect()
+    if others := [type(each).__name__ for each in data if not isinstance(each, str | PathLike)]:
+        raise UserError(f"data: a list of paths is expected, and this has a {others[0]}; put tables together first")
     named = [fspath(each) for each in data]
     if address := next(filter(is_address, named), None):
         raise UserError(f"data: `{address}` is an address; fetch the file, and give its path")
@@ -315,7 +319,9 @@ def orders_of(data: Any) -> dict[str, list[str]]:
     return {
         plain[str(name)]: [str(level) for level in data[name].cat.remove_unused_categories().cat.categories]
         for name, kind in data.dtypes.items()
-        if isinstance(kind, pd.CategoricalDtype) and str(name) in plain and kind.categories.dtype != "int64"
+        if isinstance(kind, pd.CategoricalDtype)
+        and str(name) in plain
+        and pd.api.types.is_string_dtype(kind.categories.dtype)
     }
 
 

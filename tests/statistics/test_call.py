@@ -89,6 +89,11 @@ def test_files_in_parts_and_other_formats_give_the_same_estimates(tmp_path):
 def test_a_categorical_orders_its_levels_as_in_r():
     frame = FRAME.astype({"carrier": pd.CategoricalDtype(["UA", "NK", "DL", "AA"])})
     assert tfglm.fit("delay ~ carrier", frame).tidy()["level"].tolist() == ["", "DL", "AA"]
+    # A categorical that the model does not name changes nothing.
+    lacking = frame.assign(carrier=frame["carrier"].mask(frame.index < 300))
+    assert tfglm.fit("delay ~ day", lacking).fit["rows"] == len(frame)
+    numbers = FRAME.assign(day=FRAME["day"].astype("category"))
+    assert tfglm.fit("delay ~ C(day)", numbers).fit["coefficients"] == FRAME["day"].nunique()
 
 
 def test_rows_that_are_left_out_are_counted():
@@ -134,6 +139,12 @@ WRONG = {
     "mixed types": ("delay ~ day", FRAME.assign(day=["a", 1] * 200), {}, "^data: .*column day.*\n  give each column"),
     "infinite": ("delay ~ day", FRAME.assign(day=np.inf), {}, "^data, row 1: column `day` is infinite"),
     "no table": ("delay ~ day", (row for row in ()), {}, "^data: a generator is no table; give a path"),
+    "tables in a list": (
+        "delay ~ day",
+        [FRAME, FRAME],
+        {},
+        "^data: a list of paths is expected, and this has a DataFrame",
+    ),
     "no file": ("delay ~ day", "no_such.csv", {}, "^data: there is no file `no_such.csv`"),
     "an address": ("delay ~ day", "https://127.0.0.1/a.csv", {}, "^data: `https://127.0.0.1/a.csv` is an address"),
     "a key": ("delay ~ day", FRAME, {"std_error": "HC1"}, "^std_error: unknown key; did you mean `std_errors`"),
