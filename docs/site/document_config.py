@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,8 +31,14 @@ def keys(node: Node, root: Node, path: str = "") -> Iterator[tuple[str, str]]:
         else:
             default = child.get("default")
             shown = "required" if key in node.get("required", []) else f"`{json.dumps(default)}`" if default else ""
-            cells = [expected(child, root), shown, description(child, root)]
+            cells = [short(expected(child, root)), shown, description(child, root)]
             yield f"`{path}{key}`", "".join(f" {cell.replace('|', chr(92) + '|')} |" for cell in cells)
+
+
+def short(words: str) -> str:
+    """What a value must be, without what the head of the page says of all keys."""
+    words = re.sub(r"(names?) of letters, digits and _ that begins? with a letter", r"\1", words)
+    return re.sub(r" and <= (\d{4,}|1e\+\d+)", "", words)
 
 
 def table(root: Node) -> str:
@@ -45,14 +52,14 @@ def table(root: Node) -> str:
 
 def generated() -> dict[Path, str]:
     """Path -> the text that the file should have."""
-    about = "`python docs/site/document_config.py` writes this page. Examples are in [the other pages](../../config/README.md)."
-    tables = f"## The config\n\n{table(schema())}\n\n## A layout\n\n{table(Layout.model_json_schema())}"
-    of_networks = compatibility.table(
-        network_conflicts.CONFLICTS, family="poisson", strategy="one_device", gpus=2, devices=2
+    about = (
+        "`python docs/site/document_config.py` writes this page. Examples are in [the other pages](../../config/README.md). "
+        "A name has letters, digits and `_`, and begins with a letter. Upper limits of 1,000 and more are left out."
     )
+    tables = f"## The config\n\n{table(schema())}\n\n## A layout\n\n{table(Layout.model_json_schema())}"
     together = (
-        "## What excludes each other\n\nAll other keys of a model or a network go together.\n\n"
-        f"### Models\n\n{compatibility.table()}\n\n### Networks\n\n{of_networks}"
+        "## What excludes each other\n\nAll other keys of a model or a network go together. A run says why two keys do not.\n\n"
+        f"### Models\n\n{compatibility.table()}\n\n### Networks\n\n{compatibility.table(network_conflicts.CONFLICTS)}"
     )
     return {
         SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",

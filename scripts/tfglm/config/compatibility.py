@@ -7,7 +7,6 @@ pairs go together, and a test tries each of them.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from tfglm.config.families import (
@@ -293,13 +292,13 @@ def reason_for(conflict: Conflict, model: Any) -> str:
     return conflict.reason.format(model=model, default=LINKS[model.family][0])
 
 
-def table(conflicts: Sequence[Conflict] = CONFLICTS, **of_example: Any) -> str:
-    """The Markdown table of conflicts, with the reasons for an example of a model."""
-    values = {"family": "gamma", "link": "inverse", "std_errors": "HC3", "online_solver": "sgd"} | of_example
-    example, of_classes = (SimpleNamespace(**values | more) for more in ({}, {"family": "multinomial"}))
-    alike: dict[tuple[str, str], list[str]] = {}
+def table(conflicts: Sequence[Conflict] = CONFLICTS) -> str:
+    """The Markdown table of conflicts."""
+    excluded: dict[str, list[str]] = {}
     for each in conflicts:
-        reason = reason_for(each, of_classes if each.other == CLASSES else example)
-        alike.setdefault((each.other, reason.partition(";")[0]), []).append(each.one)
-    lines = [f"| {', '.join(ones)} | {other} | {reason} |" for (other, reason), ones in alike.items()]
-    return "\n".join(["| These | exclude | since, for example |", "|---|---|---|", *lines])
+        excluded.setdefault(each.one, []).append(each.other)
+    alike: dict[str, list[str]] = {}
+    for one, others in excluded.items():
+        alike.setdefault("; ".join(others), []).append(one)
+    lines = [f"| {'; '.join(ones)} | {others} |" for others, ones in alike.items()]
+    return "\n".join(["| These | exclude |", "|---|---|", *lines])
