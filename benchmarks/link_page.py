@@ -28,7 +28,7 @@ def how_measured(links: Line) -> str:
     return (
         "`make bench-links` ([links.json](../benchmarks/results/links.json)) fits logistic regressions on simulated nodes: "
         "network namespaces of one machine, one for the chief, each ps and each worker. `tc` limits their links, both ways. "
-        f"They share {machine['cores']} cores, so more workers are no faster here. Seconds from the first pass to the certificate:"
+        f"They share {machine['cores']} cores, so more workers are no faster here. Seconds of fits, to the certificate:"
     )
 
 
