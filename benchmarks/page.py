@@ -153,17 +153,13 @@ def figures_of_fits(fit: dict) -> str:
     ]
     before = (
         "A logistic regression on synthetic flights, with 8 categorical columns and 3 numbers, by 2 workers on the "
-        "2 cores. `seconds` run from the first pass to the certificate of convergence and all standard errors; `end to end` "
-        "includes the start and the end of all processes. No model is compiled: the loops over rows are compiled once per "
-        "machine."
+        "2 cores. `seconds` run from the first pass to the certificate and all standard errors; `end to end` includes the start "
+        "and the end of all processes."
     )
     peers = (
         f"glum takes {fit['glum_seconds_p800']:.0f} s for the {medium['coefficients']:,} coefficients, "
         f"{fit['speedup_vs_glum_p800']:.1f} times as long, with its table in memory and without standard errors. "
-        f"scikit-learn's lbfgs also has its table in memory, and no standard errors. It runs until it has the same "
-        f"deviance up to a millionth, or reaches its time limit: "
-        f"{'; '.join(map(of_lbfgs, fit['lbfgs']))}. A gradient pass takes "
-        f"{fit['gradient_ns_per_row']:.0f} ns per row and worker, reading included. A worker holds at most "
+        f"scikit-learn's lbfgs, too: {'; '.join(map(of_lbfgs, fit['lbfgs']))}. A worker holds at most "
         f"{fit['worker_rss_mb'] / 1000:.1f} GB, {fit['worker_rss_large_to_small']:.1f} times as much as for a tenth of the "
         f"rows."
     )
@@ -173,9 +169,7 @@ def figures_of_fits(fit: dict) -> str:
         f"An epoch of `adagrad` over the {large} takes {fit['online_epoch_seconds']:.1f} s "
         f"({fit['online_ns_per_row']:.0f} ns per row and worker), and an epoch of scikit-learn's `SGDClassifier` "
         f"{fit['sgdclassifier_epoch_seconds']:.1f} s. After {learnt['online']['epochs']} epochs the log loss on held-out rows "
-        f"is {fit['online_log_loss']:.4f}, with `SGDClassifier` {fit['sgdclassifier_log_loss']:.4f}. The "
-        f"log-likelihood is {fit['online_gap_a_row']:.1e} per row below its maximum. The path takes "
-        f"{fit['path_information_passes']:.1f} information and {fit['path_gradient_passes']:.1f} gradient passes a penalty."
+        f"is {fit['online_log_loss']:.4f}, with `SGDClassifier` {fit['sgdclassifier_log_loss']:.4f}."
     )
     first, *rest = map(filled, (before, peers, online))
     return "\n\n".join([first, "\n".join(table), *rest]) + "\n"
@@ -196,11 +190,8 @@ def figures_of_start(start: dict) -> str:
         table.append(f"| {CASES[case]} | {numbers['seconds']:.1f} | {numbers['processor_seconds']:.1f} |")
     machine = start["machine"]
     before = (
-        f"With {start['rows']:,} rows a fit takes a second, and starting programs takes most of the time. One model in one "
-        f"process takes {start['jobs']['one']} jobs, and the default config {start['jobs']['default']}. These are medians of "
-        f"{start['turns']} turns on {machine['cores']} cores with other work (the load was {machine['load_before']:.0f} before), "
-        "so processor seconds are more reliable than the clock ([start.json](../benchmarks/results/start.json), "
-        "`make bench-start`)."
+        f"With {start['rows']:,} rows starting programs takes most of the time. Medians of {start['turns']} turns on "
+        f"{machine['cores']} cores with other work ([start.json](../benchmarks/results/start.json), `make bench-start`):"
     )
     after = "" if "glum" in start["cases"] else "\n" + filled("glum was not installed, and so not measured.") + "\n"
     return "\n\n".join(["\n## Small models", filled(before), "\n".join(table)]) + "\n" + after + "\n"
