@@ -42,12 +42,10 @@ class ClusterConfig(Section):
 
     strategy: Literal["parameter_server", "multi_worker_mirrored", "one_device", "auto"] = Field(
         default="parameter_server",
-        description="How a regression is fitted. `parameter_server`: workers compute the sums, the coefficients are "
-        "on parameter servers, and a chief leads. `multi_worker_mirrored`: `workers` equal processes, including the "
-        "chief. `one_device`: one process, as one ordinary job. `auto`: `one_device` for files of up to "
-        f"{LARGEST_FOR_ONE_PROCESS / 1e9:.0f} GB of CSV in all, and `parameter_server` for more, or for a file at an "
-        "address. All give the same numbers, except an online solver that is not `synchronous`. If the strategy changes, "
-        "models are fitted again.",
+        description="How a regression is fitted: by `workers` with parameter servers and a chief, by `workers` equal "
+        "processes, or by one process. `auto`: `one_device` for files of up to "
+        f"{LARGEST_FOR_ONE_PROCESS / 1e9:.0f} GB of CSV in all. All give the same numbers, except an online solver that is "
+        "not `synchronous`.",
     )
     ps: Integer = Field(default=1, ge=1, le=1000)
     """Number of parameter servers, under `parameter_server`."""
@@ -62,12 +60,12 @@ class ClusterConfig(Section):
     """Seconds that the chief waits for one call although all processes live; then the run ends. A last resort: a call
     takes seconds."""
     isolate: Literal["auto", "always", "never"] = "auto"
-    """Whether the processes of a fit have a network of their own, which no other user of the machine can reach: `auto`
-    where the kernel allows it, `always` or the fit does not start, `never`. On several nodes there is none."""
+    """Whether the processes of a fit on one node have a network that no other user of the machine can reach: `auto`
+    where the kernel allows it, `always` or the fit does not start, `never`."""
 
     fetch: Literal["here", "job"] = "here"
-    """Where files at addresses are fetched: `here`, on the machine where `snakemake` runs, because nodes often have no
-    internet; or by a `job` of the scheduler. Files of Python packages are always copied here."""
+    """Where files at addresses are fetched: `here`, on the machine where `snakemake` runs, or by a `job` of the
+    scheduler."""
 
     @property
     def peers(self) -> int:

@@ -37,12 +37,11 @@ class ComparisonsConfig(Section):
     """Linear combinations of coefficients, each under a name: a weight for each term or `term[level]`, as in `UA
     against AA: {"carrier[UA]": 1, "carrier[AA]": -1}`."""
     hypotheses: dict[Text, Rows] = Field(default={}, max_length=MOST_CONTRASTS)
-    """Joint tests of several linear combinations, each under a name: a list of rows that are written like contrasts and
-    are 0 together, as in `alike: [{"carrier[UA]": 1, "carrier[AA]": -1}, {"carrier[DL]": 1, "carrier[AA]": -1}]`, or
-    another number, under `"="`. `hypotheses.csv`."""
+    """Joint tests, each under a name: a list of rows, written like contrasts, that are 0 together, as in `alike:
+    [{"carrier[UA]": 1, "carrier[AA]": -1}, {"carrier[DL]": 1, "carrier[AA]": -1}]`, or another number, under `"="`."""
     pairwise: list[Text] = Field(default=[], max_length=MOST_EXPRESSIONS)
-    """Categorical terms, such as `[carrier]`, whose levels are all compared with each other: `pairwise.csv`. Its
-    p-values and intervals are adjusted for the number of comparisons (Tukey, and Holm)."""
+    """Categorical terms, such as `[carrier]`, whose levels are all compared with each other in `pairwise.csv`, adjusted
+    for the number of comparisons."""
     pairwise_at: dict[Name, Annotated[list[Number], Field(min_length=1, max_length=MOST_VALUES)]] = Field(
         default={}, max_length=MOST_EXPRESSIONS
     )
@@ -52,11 +51,10 @@ class ComparisonsConfig(Section):
         default={}, max_length=MOST_SCENARIOS
     )
     """Scenarios, each under a name: values that columns have in all training rows, such as `evening: {dep_hour: 18,
-    carrier: UA}`. `margins_at.csv` has the mean response and the marginal effects in each scenario, and their
-    differences between scenarios."""
+    carrier: UA}`, for `margins_at.csv`."""
     margins_contrasts: dict[Text, Combination] = Field(default={}, max_length=MOST_CONTRASTS)
-    """Linear combinations of scenarios under `margins_at`, each under a name: a weight for each scenario, as in
-    `interaction: {late far: 1, early far: -1, late near: -1, early near: 1}`. Default: all pairs of scenarios."""
+    """Linear combinations of scenarios under `margins_at`, each under a name, as in `far: {late far: 1, early far:
+    -1}`. Default: all pairs of scenarios."""
     adjust: Literal["none", "holm"] = "none"
     """Whether contrasts, and hypotheses, have p-values that are adjusted for their number: `p_adjusted`, by Holm's
     method."""
@@ -67,10 +65,9 @@ class LikelihoodConfig(Section):
 
     tests: Literal["wald", "likelihood_ratio"] = "wald"
     """How terms are tested in `terms.csv`: `wald`, or `likelihood_ratio`, which fits the model once more without each
-    term, as R's `anova` of both fits. With `classical` and `quasi` errors a term that separates rows has such a test in
-    any case."""
+    term."""
     profile: dict[Text, Combination] = Field(default={}, max_length=MOST_CONTRASTS)
     """Linear combinations of coefficients, written like contrasts, that get a profile likelihood interval in
-    `profile.csv`: `{distance: {distance: 1}}`, or of levels `{UA - AA: {"carrier[UA]": 1, "carrier[AA]": -1}}`."""
+    `profile.csv`: `{distance: {distance: 1}}`."""
     profile_confidence: Number = Field(default=0.95, gt=0, lt=1)
     """Coverage of the profile likelihood intervals."""

@@ -83,13 +83,13 @@ class SourceConfig(Section):
     """Which files are read."""
 
     files: list[FileEntry] = Field(min_length=1, max_length=MOST_FILES)
-    """The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with `path`,
-    `layout` and `sha256`; or queries of databases, as sections with `path`, `query` and `name`."""
+    """Paths, globs, addresses, or files in Python packages, each alone or as a section with `path`, `layout` and
+    `sha256`; or queries of databases, with `path`, `query` and `name`."""
     layout: Annotated[list[Text], BeforeValidator(as_list, json_schema_input_type=str | list[str])] | None = Field(
         default=None, min_length=1, max_length=100
     )
-    """Names and types of the columns: a layout of `config/layouts/`, the path of your own `.yaml`, or a list of these;
-    the header of each file decides which of them it has. Default: all of `config/layouts/`."""
+    """A layout of `config/layouts/`, the path of your own `.yaml`, or a list of these; the header of each file decides
+    which it has. Default: all of `config/layouts/`."""
 
 
 class SelectionConfig(Section):
@@ -99,8 +99,8 @@ class SelectionConfig(Section):
     """New columns: name to SQL expression over the columns of the layout. Evaluated in this order; each may use those
     before it."""
     where: dict[Text, Text] = Field(default={}, max_length=MOST_EXPRESSIONS)
-    """Conditions that every row must meet: names with SQL conditions. Rows that fail are dropped and counted under the
-    name. A single condition can be given without a name, and is then its own name."""
+    """SQL conditions that every row must meet, each under a name. Rows that fail are dropped and counted under it. A
+    single condition needs no name."""
     split: SplitConfig
     """Which rows are fitted and which are kept to evaluate the fit."""
     columns: Names = Field(min_length=1)
@@ -109,9 +109,8 @@ class SelectionConfig(Section):
     seed: Integer = Field(default=1, ge=0, le=MOST_ROWS)
     """Seed of the order of rows within each file and of the column `random`."""
     bad_rows: Literal["error", "drop"] = "error"
-    """What to do with unreadable lines, such as a line that was cut short or a time of day of 2460. `error` stops and
-    names the line. `drop` counts such lines, names the first ones in the log, and continues; it stops if they are more
-    than 100 and more than a tenth of the rows read so far."""
+    """What to do with unreadable lines. `error` stops and names the line. `drop` counts such lines and names the first
+    ones in the log; it stops if they are more than 100 and more than a tenth of the rows read so far."""
 
     @field_validator("derive")
     @classmethod
@@ -138,8 +137,7 @@ class LevelsConfig(Section):
     order: dict[
         Name, Annotated[list[Level], Field(min_length=2, max_length=MOST_COLUMNS), AfterValidator(no_duplicates)]
     ] = {}
-    """For categorical columns: the order of all their levels, as in `education: [low, middle, high]`. Tables, pages and
-    polynomial contrasts follow it, and the first is the reference level unless a model names another. Default: numbers
+    """For categorical columns: the order of all their levels, as in `education: [low, middle, high]`. Default: numbers
     by size, text by code point."""
 
 

@@ -65,9 +65,9 @@ class LinkConfig(Section):
     """The keys of a model that say more of its family."""
 
     link: LinkName | None = None
-    """How the mean follows from the linear predictor. `gaussian`: `identity` (the default) or `log`. `binomial`:
-    `logit` (the default), `probit` or `cloglog`. `poisson`, `negative_binomial`, `tweedie`: `log`. `gamma`: `log` (the
-    default) or `inverse`. `inverse_gaussian`: `log` (the default) or `1/mu^2`. `ordinal`: as `binomial`."""
+    """How the mean follows from the linear predictor. `gaussian`: `identity` (the default) or `log`. `binomial`,
+    `ordinal`: `logit` (the default), `probit` or `cloglog`. `gamma`: `log` (the default) or `inverse`.
+    `inverse_gaussian`: `log` (the default) or `1/mu^2`. Others: `log`."""
     theta: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT] | Shape | None = None
     """For family `negative_binomial`: the variance of a count is mean + mean^2 / theta. A number, or `estimate` (the
     default)."""

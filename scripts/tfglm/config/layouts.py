@@ -47,14 +47,13 @@ class LayoutColumn(ColumnWords):
     """One column of the CSV files. `carrier: string` is short for `carrier: {type: string}`."""
 
     type: Literal["string", "integer", "number", "date", "clock", "image"]
-    """How its values are read. `integer` may be written with decimals (`15.00`); `clock` is a time of day as a whole
-    number, hours and minutes: 741 or "0741" is 07:41, 2400 is midnight. `image` is one of an .npz file."""
+    """How its values are read. `integer` may be written `15.00`; `clock` is a time of day, hours and minutes: 741 or
+    "0741" is 07:41. `image` is one of an .npz file."""
     source: str = ""
     """Its name in the header of the CSV. Default: the same name."""
     format: Text | Annotated[list[Text], Field(min_length=1, max_length=20)] | None = None
     """For a date, its format (strptime), such as `%m/%d/%Y`, or several of which the first that fits is taken. Default:
-    `%Y-%m-%d`. For a clock, the format that its time of day is written in, alone or after a date: `%Y-%m-%d %H:%M:%S`.
-    Default: hhmm."""
+    `%Y-%m-%d`. For a clock, the format of its time of day, alone or after a date. Default: hhmm."""
 
     symbol: Annotated[Text, Field(max_length=20)] | None = None
     """The symbol that each number has before or behind it, such as `$`, `€` or `%`. A number without it, or with
@@ -129,8 +128,8 @@ class Layout(Section):
     comment: Annotated[Text, Field(max_length=10)] | None = None
     """What lines above the header begin with that are skipped, such as `#`."""
     strip_blanks: bool = False
-    """Whether to remove blanks and tabs around the fields of a line, as `strip.white` in R does: ` ?` is `?` then, in
-    all columns and before values are compared with `missing`. Text in quotes keeps its blanks."""
+    """Whether to remove blanks and tabs around the fields of a line, as `strip.white` in R does, before values are
+    compared with `missing`. Text in quotes keeps its blanks."""
     decimal: Literal[".", ","] = "."
     """The character before the decimals of a number. With `,` the CSV writes 1234,5, and 1234.5 is no number."""
     thousands: Thousands | None = None

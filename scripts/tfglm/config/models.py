@@ -32,9 +32,8 @@ class RowsConfig(Section):
     formula: Text
     """R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."""
     family: FamilyName
-    """Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson`
-    regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole
-    numbers has."""
+    """Distribution of the response: `gaussian` any number, `binomial` 0 or 1, `poisson` counts, `multinomial` classes,
+    text or whole numbers."""
     weights: Name | None = None
     """Column of prior weights, as in R's `glm`: the variance of a row is divided by it; with `binomial` and a response
     between 0 and 1, the number of trials."""
@@ -88,8 +87,8 @@ class PathConfig(Section):
     l1_ratio: Number = Field(default=1.0, ge=0, le=1)
     """The share of the lasso: 1 is the lasso, 0 the ridge, in between the elastic net."""
     select: Literal["held_out", "aic", "cross_validation"] = "held_out"
-    """Which fit of the path is reported: the fit with the least deviance on the `evaluate` rows, with the least AIC, or
-    with the least deviance in a `cross_validation` of the training rows."""
+    """Which fit of the path is reported: with the least deviance on the `evaluate` rows, with the least AIC, or with
+    the least deviance in a `cross_validation` of the training rows."""
     folds: Count = Field(default=10, ge=2, le=100)
     """Number of folds of a cross-validation: the parts into which the training rows are divided."""
     by: Name | None = None
@@ -112,19 +111,16 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     """The settings that a fit depends on with any solver."""
 
     std_errors: WrittenErrors = "classical"
-    """The standard errors of the coefficients. `classical`; `quasi`: classical errors times the root of the Pearson
-    dispersion; `robust`: valid with a misspecified variance (`HC1`; or `HC0`, `HC2`, `HC3` by name).
-    `cluster(column)`: rows with the same value of the column may be alike, such as flights of one day (CR2);
-    `cluster(date + tailnum)`: rows with the same value of either column may be. `driscoll_kraay(date)`: rows of one
-    date and of dates close by may be alike; `newey_west(date)`: the same for a series with one row per date. Both take
-    `lags=5` for dates up to five apart. `unconditional`: classical errors of a model with smooth terms, plus what
-    estimating their smoothing parameters adds. The table shows the classical errors too."""
+    """The standard errors of the coefficients. `quasi`: classical errors times the root of the Pearson dispersion;
+    `robust`: any variance (`HC1`; or `HC0`, `HC2`, `HC3` by name); `cluster(column)`: rows with the same value may be
+    alike (CR2), or with the same value of either column, `cluster(date + tailnum)`; `driscoll_kraay(date)`: rows of
+    close dates may be alike; `newey_west(date)`: the same with one row a date; `unconditional`: with the error of
+    estimated smoothing parameters."""
     l1: Number = Field(default=0.0, ge=0, le=1e9)
     """Lasso penalty: adds `l1 * sum(|b|)` to the mean loss of a row, on standardised numbers and all levels. Sets
     coefficients to zero; together with `l2` the elastic net."""
     l2: Number = Field(default=0.0, ge=0, le=1e9)
-    """Ridge penalty: adds `l2 / 2 * sum(b^2)` to the mean loss of a row, on standardised numbers and all levels,
-    without a reference level. There are then no standard errors."""
+    """Ridge penalty: adds `l2 / 2 * sum(b^2)` to the mean loss of a row, on standardised numbers and all levels."""
     unpenalised: list[Text] = Field(default=[], max_length=MOST_COLUMNS)
     """Terms without a penalty, such as `[C(month), distance]`; the intercept never has one."""
     penalty_factors: dict[Text, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT]] = Field(
@@ -143,8 +139,8 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     """For `ordinal`: all classes of the response, the lowest first, as in `[low, medium, high]`. Default: that of
     `data.order`, or of numbers; text needs one of the keys."""
     absorb: Names = []
-    """Columns whose levels each have a coefficient that is not reported, such as `[tailnum, flight]`. These
-    coefficients are fitted exactly, and left out of all tables. There may be millions of levels."""
+    """Columns whose levels, even millions, each have a coefficient that is fitted exactly but not reported, such as
+    `[tailnum, flight]`."""
 
     @property
     def roles(self) -> dict[str, list[str]]:
@@ -205,7 +201,7 @@ class PredictionConfig(Section):
     unseen: Literal["missing", "reference", "error"] = "missing"
     """What evaluation and prediction do with a level that no training row has: `missing` treats the value as missing
     (the level `(missing)` if the column has it, else no prediction), `reference` takes the reference level, and `error`
-    stops. Such rows are always counted."""
+    stops."""
     predictions: Literal["parquet", "csv"] = "parquet"
     """The format of predictions and scores: Parquet alone, or `csv` too."""
     export: bool = False
@@ -232,18 +228,15 @@ class ResultsConfig(ComparisonsConfig, PredictionConfig):
     """Whether to write average marginal effects and adjusted means, on the scale of the response:
     `marginal_effects.csv` and `adjusted_means.csv`."""
     adjusted_means: Literal["observed", "balanced"] = "observed"
-    """What adjusted means are averaged over: the `observed` training rows, or a `balanced` grid as in R's emmeans. The
-    grid has each combination of the levels of the other factors once, and numbers at their means."""
+    """What adjusted means are averaged over: the `observed` training rows, or a `balanced` grid as in R's emmeans."""
     random_effects: Literal["zero", "integrated"] = "zero"
-    """How marginal effects, adjusted means and `margins_at` treat random effects. They are about the population of the
-    levels: with random effects at `zero`, or `integrated` over their normal distributions. In a linear regression both
-    are the same."""
+    """How marginal effects, adjusted means and `margins_at` treat random effects: at `zero`, or `integrated` over their
+    normal distributions."""
     offset_at: Number | None = None
-    """Value of the column of the offset at which adjusted means and marginal effects are computed: with `offset:
-    log(years)`, `offset_at: 1` gives them for a year. Default: each row with its own."""
+    """Value of the column of the offset for adjusted means and marginal effects: with `offset: log(years)`, `offset_at:
+    1` gives them for a year. Default: each row's own."""
     diagnostics: bool = False
-    """Whether to write the page `diagnostics.html`: residuals of training rows against fitted values, normal quantiles
-    and each number, and the most influential rows. A further job for the model."""
+    """Whether to write the page `diagnostics.html`: residuals of training rows, and the most influential rows."""
     leverage: bool = False
     """Whether the residuals of training rows, which are computed on request, include the leverage of each row and its
     standardised Pearson residual."""
@@ -255,15 +248,12 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     """One regression."""
 
     family: FamilyName
-    """Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, and `poisson`
-    regression of counts with log link. `gamma` and `inverse_gaussian` are regression of amounts above 0 whose spread
-    grows with their mean. `negative_binomial` is regression of counts that vary more than Poisson counts, and `tweedie`
-    regression of amounts that are often exactly 0. `multinomial` is logistic regression of a response with several
-    classes, text or whole numbers, and `ordinal` regression of classes that have an order. `link` chooses other
-    links."""
+    """Distribution of the response: `gaussian` any number, `binomial` 0 or 1, `poisson` and `negative_binomial` counts,
+    `gamma` and `inverse_gaussian` amounts above 0, `tweedie` amounts that are often 0, `multinomial` classes, `ordinal`
+    classes that have an order."""
     sweep: Sweep = {}
-    """Several models in one section: other keys of this section, each with a list of values, such as `l2: [0.001, 0.01,
-    0.1]`. Each combination is a model, called `<name>_1`, `<name>_2`, ..."""
+    """Several models in one section: other keys, each with a list of values, such as `l2: [0.001, 0.01, 0.1]`. Each
+    combination is a model, `<name>_1`, `<name>_2`, ..."""
 
     @model_validator(mode="after")
     def _keys_of_results(self) -> "ModelConfig":

@@ -76,8 +76,8 @@ class LayersConfig(Section):
     """The layers of a network."""
 
     model: Place | None = None
-    """A function of your own that builds the layers with Keras, such as `my_model.py:build`, instead of `hidden` and
-    the like. The file is in the folder of the run, or beside the config."""
+    """A function of your own that builds the layers with Keras, instead of `hidden` and the like. The file is in the
+    folder of the run, or beside the config."""
     settings: dict[Text, Any] = Field(default={}, max_length=1000)
     """What `model` gets as its second argument. A change trains again."""
     code: SkipJsonSchema[dict[str, str]] = {}
@@ -150,10 +150,9 @@ class TrainingConfig(LayersConfig):
     strategy: Literal[
         "one_device", "mirrored", "central_storage", "tpu", "multi_worker_mirrored", "parameter_server"
     ] = "one_device"
-    """TensorFlow's strategy: `one_device`; `mirrored`, a copy of the network on each device, whose gradients are added;
-    `central_storage`, one copy that all devices read; `tpu`, a copy on each core of the TPU; `multi_worker_mirrored`, a
-    copy in each of `workers`, whose gradients are added in a ring; or `parameter_server`, one copy on `ps` servers,
-    which `workers` change independently of each other."""
+    """TensorFlow's strategy: `mirrored`, a copy of the network on each device; `central_storage`, one copy that all
+    devices read; `tpu`, a copy on each core of the TPU; `multi_worker_mirrored`, a copy in each of `workers`; or
+    `parameter_server`, one copy on `ps` servers."""
     workers: Annotated[Count, Field(le=10_000)] | None = None
     """Processes that compute gradients under `multi_worker_mirrored` or `parameter_server`. Default: 2."""
     ps: Annotated[Count, Field(le=1000)] | None = None
@@ -165,8 +164,8 @@ class TrainingConfig(LayersConfig):
     """With `synchronous`: how many of the `workers` exceed the number of parts of a batch. They compute late parts
     again, so as many slow workers delay nobody."""
     gpus: Integer = Field(default=0, ge=0, le=64)
-    """GPUs of one machine that share a batch. Under `multi_worker_mirrored` and `parameter_server` these are the GPUs
-    of each worker, which no other process uses. SLURM is asked for them."""
+    """GPUs of one machine that share a batch; under `multi_worker_mirrored` and `parameter_server` those of each
+    worker, which no other process uses."""
     communication: Literal["auto", "ring", "nccl"] = "auto"
     """How the workers of `multi_worker_mirrored` add their gradients: `ring`, by TensorFlow's servers; `nccl`, by
     NVIDIA's library between GPUs; or `auto`, which is TensorFlow's choice."""
@@ -194,8 +193,8 @@ class TrainingConfig(LayersConfig):
     epochs: Count = Field(default=5, le=100_000)
     """How many times each training row is used, unless `steps_per_epoch` is given."""
     steps_per_epoch: Steps | None = None
-    """Steps of an epoch. After each epoch the network is evaluated on the held-out rows; the next epoch continues with
-    the following rows. Default: the number of steps that uses each training row once."""
+    """Steps of an epoch; the next epoch continues with the following rows. Default: as many as use each training row
+    once."""
     last_step: Steps | None = None
     """The step after which to stop, even within an epoch."""
     patience: Epochs | None = None
@@ -208,9 +207,8 @@ class TrainingConfig(LayersConfig):
     shuffle_buffer: Annotated[Count, Field(le=2**30)] | None = None
     """Rows of random units, each of up to 32,768 rows, that are mixed. Default: 131,072, or fewer of wide rows."""
     auto_shard: Literal["data", "file"] = "data"
-    """How the input is divided among workers that take each step together. `data`: each worker of
-    `multi_worker_mirrored` reads all rows and takes its part of each batch, and the chief of `parameter_server` sends
-    parts; `file`: each worker reads rows of its own."""
+    """How workers that take each step together get rows. `data`: their parts of the same batches; `file`: each worker
+    reads rows of its own."""
     cache: bool = False
     """Whether decoded rows stay in memory after the first epoch."""
     prefetch: Count = Field(default=4, le=10_000)
@@ -331,8 +329,8 @@ class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
 
     family: NetworkFamily
     sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)] | RangeConfig] = {}
-    """Several networks in one section: other keys, each with a list of values, such as `hidden: [[32], [64, 32]]` or
-    `optimizer.learning_rate: [0.01, 0.001]`. Each combination is a network, called `<name>_1`, `<name>_2`, ..."""
+    """Several networks in one section: other keys, each with a list of values, such as `hidden: [[32], [64, 32]]`. Each
+    combination is a network, `<name>_1`, `<name>_2`, ..."""
 
     search: SearchConfig | None = None
     """So many combinations of the `sweep` at random, instead of all. Its keys may then have a range too, such as

@@ -78,7 +78,7 @@ class Config(Section):
     response is needed."""
     results: Folder | None = None
     """The folder of the results, of letters, digits, `_`, `.` and `-`. Default: `results/` and the name of the config
-    file without its ending, so that two configs do not overwrite each other's."""
+    file without its ending."""
     pictures: PicturesConfig = PicturesConfig()
     tables: TablesConfig = TablesConfig()
     """How the tables for papers look, which `snakemake tables` writes."""

@@ -32,7 +32,7 @@ class OnlineConfig(Section):
     """Seed of these orders."""
     average: bool = True
     """Whether the coefficients are averaged over the second half of the last epoch, which is steadier, or taken from
-    the last step. With `l1` they are always taken from the last step, so that some are zero."""
+    the last step, as always with `l1`."""
     last_step: Annotated[Count, Field(le=10**12)] | None = None
     """The step after which to stop, even within an epoch."""
     patience: Annotated[Count, Field(le=10_000)] | None = None
@@ -44,7 +44,7 @@ class OnlineConfig(Section):
     parts: Count = Field(default=4, le=1024)
     """How many parts a synchronous round has; no more workers than that are busy."""
     report_every: Count = Field(default=1000, le=10**9)
-    """Most steps between two lines of progress; an epoch has at least 20 lines."""
+    """Most steps between two lines of progress."""
 
 
 class SolverConfig(Section):
@@ -59,9 +59,8 @@ class SolverConfig(Section):
     """Newton iterations after which the fit stops, converged or not."""
     online: OnlineConfig = OnlineConfig()
     collapse: bool = False
-    """Whether the fit reads equal training rows as one row with a count. Rows that agree in all columns of the model,
-    or of all models of a `sweep`, are summed once, and each fit reads far fewer rows. The results are the same. If more
-    than half of the rows would remain, the fit reads the original rows and reports that."""
+    """Whether the fit reads equal training rows as one row with a count. The results are the same. If more than half of
+    the rows would remain, the fit reads the original rows."""
 
     @property
     def online_solver(self) -> str | None:
