@@ -58,7 +58,9 @@ def table_of_fits(links: Line) -> str:
     sizes = coefficients(links)
     heads = [f"{rows // 10**6}M x {sizes[name]:,}" for rows, name in SHOWN]
     lines = [f"| workers | ps | link | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
-    for setting in settings(links["fits"]):
+    clusters = settings(links["fits"])
+    largest = {(workers, gigabits): ps for workers, ps, gigabits in clusters}
+    for setting in [each for each in clusters if each[1] == largest[each[0], each[2]]]:
         fits = [one(links["fits"], setting, rows=rows, design=name) for rows, name in SHOWN]
         cells = [f"{fit['seconds']:.1f}" for fit in fits]
         lines.append(f"| {setting[0]} | {setting[1]} | {rate(setting[2])} | {' | '.join(cells)} |")
@@ -100,7 +102,8 @@ def chief_and_workers(links: Line) -> str:
         for name, one in sorted(most.items(), key=lambda item: -sizes[item[0]])
     )
     return (
-        f"With any number of workers the chief receives in an information pass {received} vector. "
+        f"With up to {max(each['workers'] for each in passes)} workers the chief receives in an information pass "
+        f"{received} vector. "
         + (f"The chief and a ps hold at most: {of_each}. " if memory else "")
         + f"All fits of a model had {'' if links['same_checkpoint'] else 'not '}the same coefficients, bit for bit."
     )
@@ -109,20 +112,17 @@ def chief_and_workers(links: Line) -> str:
 def how_predicted(links: Line) -> str:
     first = links["predictions"][0]
     return (
-        f"The model predicts these seconds for {first['rows'] / 1e9:.1f} billion rows on a cluster with a core for "
+        f"The model predicts these seconds of a fit to {first['rows'] / 1e9:.1f} billion rows on a cluster with a core for "
         "each process, if a fit takes as many passes as with 10 million rows. Nothing of this size was measured."
     )
 
 
 def table_of_predictions(links: Line) -> str:
-    sizes = coefficients(links)
-    lines = [
-        "| coefficients | workers | ps | link | information pass, s | gradient pass, s | fit, s |",
-        "|---" * 7 + "|",
-    ]
-    for each in links["predictions"]:
-        lines.append(
-            f"| {sizes[each['design']]:,} | {each['workers']} | {each['ps']} | {rate(each['gigabits'])} "
-            f"| {each['information_seconds']:.1f} | {each['gradient_seconds']:.1f} | {each['fit_seconds']:.0f} |"
-        )
+    sizes, predictions = coefficients(links), links["predictions"]
+    clusters = settings(predictions)
+    heads = [f"{workers} workers, {ps} ps, {rate(gigabits)}" for workers, ps, gigabits in clusters]
+    lines = [f"| coefficients | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    for name, size in sizes.items():
+        cells = [f"{one(predictions, cluster, design=name)['fit_seconds']:.0f}" for cluster in clusters]
+        lines.append(f"| {size:,} | {' | '.join(cells)} |")
     return "\n".join(lines)
