@@ -23,7 +23,7 @@ def row(name: str, fit: dict) -> str:
 
 def figures_of_ingest(ingest: dict) -> str:
     """The text about CSV to shards."""
-    large, packed, several, machine = (ingest[name] for name in ("large", "packed", "several", "machine"))
+    large, several, machine = (ingest[name] for name in ("large", "several", "machine"))
     names = {
         "tfglm": "tfglm, CSV to shards, the whole process",
         "polars": "polars, a streaming scan of the used columns",
@@ -36,13 +36,12 @@ def figures_of_ingest(ingest: dict) -> str:
     before = (
         f"CSV becomes shards: {large['csv_mb'] / 1000:.1f} GB, {large['rows'] / 1e6:.0f} million rows, "
         f"{large['bytes_per_row']:.0f} bytes a row in the shards. The programs take turns, with {machine['threads']} threads on "
-        f"{machine['cores']} cores. The machine had other work (its load was {machine['load_before']:.0f} before), so processor "
-        "seconds are more reliable than the clock. The other programs only read the file."
+        f"{machine['cores']} cores with other work. The other programs only read the file."
     )
     size = several["csv_mb"] / several["files"] / 1000
     one, both = (several[how]["mb_per_s"] for how in ("one after another", "at once"))
     after = (
-        f"{of_unpacking(packed, machine['threads'])} Memory peaks at {ingest['peak_rss_mb'] / 1000:.2f} GB, "
+        f"Memory peaks at {ingest['peak_rss_mb'] / 1000:.2f} GB, "
         f"{ingest['peak_rss_large_to_small']:.1f} times the peak for a tenth of the file. {several['files']} files of "
         f"{size:.1f} GB are ingested at {one:.0f} MB/s one after another and at {both:.0f} MB/s side by side, with one job for "
         "each ([ingest.json](../benchmarks/results/ingest.json))."
@@ -84,24 +83,6 @@ def figures_of_large(large: dict) -> str:
         "the 95 % confidence interval contains the true value."
     )
     return "\n\n".join([filled(before), "\n".join(table), filled(after)]) + "\n"
-
-
-def of_unpacking(packed: dict, threads: int) -> str:
-    """What unpacking alone takes, beside ingest."""
-    shares = {
-        (suffix, name): f"{100 * of_packed[name]:.0f} %"
-        for suffix, of_packed in packed.items()
-        for name in of_packed
-        if name.startswith("share")
-    }
-    size = f"a .gz of {packed['.gz']['csv_gb']:.1f} GB of CSV is ingested"
-    gz, bz2 = shares[".gz", "share"], shares[".bz2", "share"]
-    gz_by_python, bz2_by_python = shares[".gz", "share_by_python"], shares[".bz2", "share_by_python"]
-    return (
-        f"Unpacking alone takes a share of the time in which {size}: {gz_by_python} with Python's zlib on one thread, and {gz} "
-        f"with ISA-L, as in ingest. For a .bz2 the share is {bz2_by_python} with Python's libbz2 on one thread, and {bz2} with "
-        f"indexed_bzip2 on {threads}, as in ingest."
-    )
 
 
 def filled(paragraph: str) -> str:
