@@ -145,7 +145,7 @@ def figures_of_fits(fit: dict) -> str:
         f"rows."
     )
     aims = missed(fit)
-    peers += f" These aims were missed (in brackets the value reached): {'; '.join(aims)}." if aims else ""
+    peers += f" Aims that were missed, with the value reached: {'; '.join(aims)}." if aims else ""
     online = (
         f"An epoch of `adagrad` over the {large} takes {fit['online_epoch_seconds']:.1f} s "
         f"({fit['online_ns_per_row']:.0f} ns per row and worker), and an epoch of scikit-learn's `SGDClassifier` "

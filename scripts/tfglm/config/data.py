@@ -104,8 +104,8 @@ class SelectionConfig(Section):
     split: SplitConfig
     """Which rows are fitted and which are kept to evaluate the fit."""
     columns: Names = Field(min_length=1)
-    """The columns that are kept; models choose from these. A row with a missing value in any of them is dropped and
-    counted, unless `missing` says otherwise."""
+    """The columns that are kept; models choose from these. A row with a missing value in any of them is dropped, unless
+    `missing` says otherwise."""
     seed: Integer = Field(default=1, ge=0, le=MOST_ROWS)
     """Seed of the order of rows within each file and of the column `random`."""
     bad_rows: Literal["error", "drop"] = "error"
@@ -130,8 +130,8 @@ class LevelsConfig(Section):
     """Which values of a column are levels of their own."""
 
     missing: dict[Name, Literal["drop", "level"]] = {}
-    """What to do with missing values of a column: `drop` the row, or make them a `level` of their own, written
-    `(missing)`, where the column is categorical. Default: `drop`."""
+    """Missing values of a column: `drop` the row, or make them a `level`, `(missing)`, of a categorical column.
+    Default: `drop`."""
     rare: dict[Name, Annotated[Count, Field(le=MOST_ROWS)]] = {}
     """For categorical columns: levels with fewer training rows than this become one level, `(rare)`."""
     order: dict[

@@ -56,8 +56,7 @@ class LayoutColumn(ColumnWords):
     `%Y-%m-%d`. For a clock, the format of its time of day, alone or after a date. Default: hhmm."""
 
     symbol: Annotated[Text, Field(max_length=20)] | None = None
-    """The symbol that each number has before or behind it, such as `$`, `€` or `%`. A number without it, or with
-    another one, cannot be read."""
+    """The symbol that each number has before or behind it, such as `$`, `€` or `%`."""
 
     @model_validator(mode="after")
     def _dates_and_times_only(self) -> "LayoutColumn":

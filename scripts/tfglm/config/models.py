@@ -129,7 +129,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     """Factors that multiply the penalties of terms, as glmnet's `penalty.factor`: `dest: 0.5`. Default: 1."""
     firth: bool = False
     """Firth's penalised likelihood (Jeffreys' prior), for `binomial` and `poisson`: finite estimates where terms
-    separate rows, and less bias where there are few events. Terms are tested by penalised likelihood ratios."""
+    separate rows, and less bias where there are few events."""
     path: PathConfig | None = None
     """Fit the model for one penalty after the other, and choose one of them."""
     reference_class: Level | None = None
@@ -238,8 +238,7 @@ class ResultsConfig(ComparisonsConfig, PredictionConfig):
     diagnostics: bool = False
     """Whether to write the page `diagnostics.html`: residuals of training rows, and the most influential rows."""
     leverage: bool = False
-    """Whether the residuals of training rows, which are computed on request, include the leverage of each row and its
-    standardised Pearson residual."""
+    """Whether the residuals of training rows include the leverage of each row and its standardised Pearson residual."""
     confidence: Number = Field(default=0.95, gt=0, lt=1)
     """Coverage of the confidence intervals."""
 

@@ -83,7 +83,7 @@ class LayersConfig(Section):
     code: SkipJsonSchema[dict[str, str]] = {}
     """The text of the files; jobs fill it in."""
     hidden: list[Units] = Field(default=[64, 32], max_length=100)
-    """Units of each hidden layer. `[]` leaves only the linear part: the regression, trained by gradient steps."""
+    """Units of each hidden layer. `[]` leaves only the linear part."""
     activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "gelu", "silu", "softplus"] = "relu"
     """Activation of the hidden layers and convolutions."""
     convolutions: list[Units] = Field(default=[], max_length=20)
@@ -102,17 +102,14 @@ class LayersConfig(Section):
     l2: NotNegative = 0.0
     """Ridge penalty on the same weights: `l2` times the sum of their squares."""
     precision: Literal["float32", "mixed_bfloat16"] = "float32"
-    """The numbers that layers compute with. `mixed_bfloat16` is faster on recent GPUs and on TPUs. Weights, the linear
-    part, the output and the loss keep float32."""
+    """The numbers that layers compute with. Weights, the linear part, the output and the loss keep float32."""
     embedding: Units | dict[Text, Units] | None = None
     """Dimensions of the embedding of a factor: one number for all, or by factor, such as `{dest: 8}`. Default: 1.6 *
     levels^0.56, at most 50."""
     wide: bool = False
-    """Whether the linear predictor of the formula, with a coefficient of its own for each level, is added to the output
-    of the layers (wide and deep)."""
+    """Whether the linear predictor of the formula is added to the output of the layers (wide and deep)."""
     offset_from: Name | None = None
-    """A regression under `models` whose fitted linear predictor is added: the network learns only what the regression
-    does not explain."""
+    """A regression under `models` whose fitted linear predictor is added."""
 
     @property
     def is_deep(self) -> bool:
@@ -158,11 +155,10 @@ class TrainingConfig(LayersConfig):
     ps: Annotated[Count, Field(le=1000)] | None = None
     """Parameter servers, under `parameter_server`. Default: 1."""
     synchronous: bool = False
-    """With `parameter_server`: whether the workers take each step together, each with a part of the batch. The steps
-    are then those of `one_device`, up to rounding."""
+    """With `parameter_server`: whether the workers take each step together, as `one_device` does up to rounding."""
     backup_workers: Integer = Field(default=0, ge=0, le=10_000)
     """With `synchronous`: how many of the `workers` exceed the number of parts of a batch. They compute late parts
-    again, so as many slow workers delay nobody."""
+    again."""
     gpus: Integer = Field(default=0, ge=0, le=64)
     """GPUs of one machine that share a batch; under `multi_worker_mirrored` and `parameter_server` those of each
     worker, which no other process uses."""
@@ -176,13 +172,12 @@ class TrainingConfig(LayersConfig):
     optimizer: OptimizerConfig = OptimizerConfig()
     """The optimizer, in the words of Keras."""
     loss: Place | None = None
-    """A loss of your own instead of that of the family: a function of the linear predictor and the response, such as
-    `my_model.py:focal`, that returns a number for each row."""
+    """A loss of your own: a function of the linear predictor and the response, such as `my_model.py:focal`, that
+    returns a number for each row."""
     metrics: list[Place] = Field(default=[], max_length=100)
     """Functions like `loss`, whose means over the `evaluate` rows are recorded after each epoch."""
     callbacks: list[Place] = Field(default=[], max_length=100)
-    """Functions or classes of your own that return a `keras.callbacks.Callback` without arguments. It is called at the
-    start and the end of epochs and of the training."""
+    """Functions or classes of your own that return a `keras.callbacks.Callback` without arguments."""
     class_weights: Literal["balanced"] | dict[Level, NotNegative] | None = None
     """Factors on the loss of rows by their class, such as `{0: 1, 1: 5}`; other classes have 1. `balanced` gives all
     classes the same total weight."""
@@ -198,8 +193,7 @@ class TrainingConfig(LayersConfig):
     last_step: Steps | None = None
     """The step after which to stop, even within an epoch."""
     patience: Epochs | None = None
-    """Stop after so many epochs without a smaller loss on the `evaluate` rows, and keep the weights with the
-    smallest."""
+    """Stop after so many epochs without a smaller loss on the `evaluate` rows, and keep the best weights."""
     seed: Integer = Field(default=1, ge=0, le=MOST_ROWS)
     """Seed of the weights at the start, of the order of rows, and of dropout."""
     shuffle: bool = True

@@ -13,4 +13,4 @@ class PicturesConfig(Section):
     colour: Annotated[str, StringConstraints(pattern=r"^#[0-9A-Fa-f]{6}$")] = Field(
         default="#0072B2", examples=["#rrggbb"]
     )
-    """Colour of points and lines. The others are those of Okabe and Ito, which the colour-blind can tell apart."""
+    """Colour of points and lines."""

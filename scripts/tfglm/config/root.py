@@ -67,15 +67,15 @@ class Config(Section):
     """Neural networks, by name. They use the same rows and the same metrics as the regressions. Results are in the
     folder `models/<name>`."""
     terms: dict[Name, Text] = Field(default={}, max_length=MOST_EXPRESSIONS)
-    """Lists of terms under a name that formulas use: with `calendar: C(month) + C(weekday)` the formula `late ~ carrier
-    * calendar` has them all."""
+    """Lists of terms under a name that formulas use: with `calendar: C(month) + C(weekday)`, `late ~ carrier *
+    calendar`."""
     fit: list[str] | None = Field(default=None, max_length=MOST_MODELS)
     """Names of the models and networks to fit. Default: all of them."""
     compare: list[str] | None = Field(default=None, min_length=2, max_length=MOST_MODELS)
-    """Names of models, fitted on the same rows, that the page `compare.html` shows side by side. Default: none."""
+    """Names of models, fitted to the same rows, that `compare.html` shows side by side. Default: none."""
     score: list[FileEntry] = Field(default=[], max_length=MOST_FILES)
-    """Files whose rows `snakemake score` predicts, all of them, with the fitted models. Written like `data.files`; no
-    response is needed."""
+    """Files whose rows `snakemake score` predicts with the fitted models. Written like `data.files`; no response is
+    needed."""
     results: Folder | None = None
     """The folder of the results, of letters, digits, `_`, `.` and `-`. Default: `results/` and the name of the config
     file without its ending."""

@@ -16,18 +16,16 @@ class OnlineConfig(Section):
     """How an online solver goes through the data."""
 
     batch_size: Annotated[int, Field(ge=1, le=8192), FROM_TEXT] | None = None
-    """Rows of a step. Default: a 2,000th of the training rows, at least 512 and at most 4096. Larger batches cost less
-    per row, smaller batches take more steps."""
+    """Rows of a step. Default: a 2,000th of the training rows, at least 512 and at most 4096."""
     epochs: Count = Field(default=5, le=10_000)
     """How many times each training row is used."""
     learning_rate: Annotated[float, Field(gt=0, le=1e100, allow_inf_nan=False), FROM_TEXT] | None = None
-    """Length of the steps; with family gaussian for a response in units of its standard deviation. Default: 1 for
-    `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`."""
+    """Length of the steps; with `gaussian` in standard deviations of the response. Default: 1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`."""
     decay: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT] | None = None
-    """The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; 0 for `adagrad` and
-    `ftrl`, which shorten their steps themselves."""
+    """The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`, 0 for `adagrad` and
+    `ftrl`."""
     shuffle: bool = True
-    """Whether each epoch takes the blocks, and runs of 32 rows within them, in another order."""
+    """Whether each epoch takes the rows in another order."""
     seed: Integer = Field(default=1, ge=0, le=MOST_ROWS)
     """Seed of these orders."""
     average: bool = True
@@ -36,13 +34,12 @@ class OnlineConfig(Section):
     last_step: Annotated[Count, Field(le=10**12)] | None = None
     """The step after which to stop, even within an epoch."""
     patience: Annotated[Count, Field(le=10_000)] | None = None
-    """Stop after so many epochs without a smaller loss on the `evaluate` rows, and report the coefficients with the
-    smallest."""
+    """Stop after so many epochs without a smaller loss on the `evaluate` rows, and report the best coefficients."""
     synchronous: bool = False
-    """Whether workers learn from parts of the data in rounds, whose results are averaged. The answer is then the same
-    for any number of workers, but they wait for each other."""
+    """Whether workers learn in rounds, whose results are averaged: the answer is then the same for any number of
+    workers, but they wait for each other."""
     parts: Count = Field(default=4, le=1024)
-    """How many parts a synchronous round has; no more workers than that are busy."""
+    """Parts of a synchronous round; no more workers are busy."""
     report_every: Count = Field(default=1000, le=10**9)
     """Most steps between two lines of progress."""
 
