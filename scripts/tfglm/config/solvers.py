@@ -20,7 +20,8 @@ class OnlineConfig(Section):
     epochs: Count = Field(default=5, le=10_000)
     """How many times each training row is used."""
     learning_rate: Annotated[float, Field(gt=0, le=1e100, allow_inf_nan=False), FROM_TEXT] | None = None
-    """Length of the steps; with `gaussian` in standard deviations of the response. Default: 1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`."""
+    """Length of the steps; with `gaussian` in standard deviations of the response. Default: 1 for `sgd`, 0.2 for
+    `adagrad` and `ftrl`, 0.01 for `adam`."""
     decay: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT] | None = None
     """The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`, 0 for `adagrad` and
     `ftrl`."""
