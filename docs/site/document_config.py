@@ -31,7 +31,7 @@ def keys(node: Node, root: Node, path: str = "") -> Iterator[tuple[str, str]]:
         else:
             default = child.get("default")
             shown = "required" if key in node.get("required", []) else f"`{json.dumps(default)}`" if default else ""
-            cells = [short(expected(child, root)), shown, description(child, root)]
+            cells = [short(expected(child, root)) + (f" ({shown})" if shown else ""), description(child, root)]
             yield f"`{path}{key}`", "".join(f" {cell.replace('|', chr(92) + '|')} |" for cell in cells)
 
 
@@ -47,7 +47,7 @@ def table(root: Node) -> str:
     for key, rest in keys(root, root):
         alike.setdefault(rest, []).append(key)
     lines = [f"| {'<br>'.join(names)} |{rest}" for rest, names in alike.items()]
-    return "\n".join(["| Key | Type | Default | Meaning |", "|---|---|---|---|", *lines])
+    return "\n".join(["| Key | Type (default) | Meaning |", "|---|---|---|", *lines])
 
 
 def generated() -> dict[Path, str]:
