@@ -60,7 +60,7 @@ def table_of_fits(links: Line) -> str:
     lines = [f"| workers | ps | link | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
     clusters = settings(links["fits"])
     largest = {(workers, gigabits): ps for workers, ps, gigabits in clusters}
-    for setting in [each for each in clusters if each[1] == largest[each[0], each[2]]]:
+    for setting in [each for each in clusters if each[2] and each[1] == largest[each[0], each[2]]]:
         fits = [one(links["fits"], setting, rows=rows, design=name) for rows, name in SHOWN]
         cells = [f"{fit['seconds']:.1f}" for fit in fits]
         lines.append(f"| {setting[0]} | {setting[1]} | {rate(setting[2])} | {' | '.join(cells)} |")
