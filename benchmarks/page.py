@@ -43,8 +43,8 @@ def figures_of_ingest(ingest: dict) -> str:
     after = (
         f"Memory peaks at {ingest['peak_rss_mb'] / 1000:.2f} GB, "
         f"{ingest['peak_rss_large_to_small']:.1f} times the peak for a tenth of the file. {several['files']} files of "
-        f"{size:.1f} GB are ingested at {one:.0f} MB/s one after another and at {both:.0f} MB/s side by side, with one job for "
-        "each ([ingest.json](../benchmarks/results/ingest.json))."
+        f"{size:.1f} GB are ingested at {one:.0f} MB/s one after another and at {both:.0f} MB/s side by side "
+        "([ingest.json](../benchmarks/results/ingest.json))."
     )
     return "\n\n".join([filled(before), "\n".join(table), filled(after)]) + "\n"
 
@@ -114,8 +114,8 @@ def of_lbfgs(run: dict) -> str:
         f"{run['seconds']:.0f} s, {run['times_as_long']:.0f} times as long",
     )
     if run["same_deviance"]:
-        return f"on {rows} it takes {times} and {run['iterations']:.0f} iterations"
-    return f"on {rows} its deviance is {run['deviance_gap']:,.0f} higher after {times}, and {run['iterations']:.0f} iterations"
+        return f"On {rows} it takes {times} and {run['iterations']:.0f} iterations"
+    return f"On {rows} its deviance is {run['deviance_gap']:,.0f} higher after {times}, and {run['iterations']:.0f} iterations"
 
 
 def figures_of_fits(fit: dict) -> str:
@@ -140,7 +140,7 @@ def figures_of_fits(fit: dict) -> str:
     peers = (
         f"glum takes {fit['glum_seconds_p800']:.0f} s for the {medium['coefficients']:,} coefficients, "
         f"{fit['speedup_vs_glum_p800']:.1f} times as long, with its table in memory and without standard errors. "
-        f"scikit-learn's lbfgs, too: {'; '.join(map(of_lbfgs, fit['lbfgs']))}. A worker holds at most "
+        f"scikit-learn's lbfgs has none either. {'. '.join(map(of_lbfgs, fit['lbfgs']))}. A worker holds at most "
         f"{fit['worker_rss_mb'] / 1000:.1f} GB, {fit['worker_rss_large_to_small']:.1f} times as much as for a tenth of the "
         f"rows."
     )
