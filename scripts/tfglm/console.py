@@ -23,7 +23,7 @@ OLDEST_SNAKEMAKE = "9.27"
 """workflow/Snakefile asks for it too."""
 
 PACKAGE = Path(__file__).parent
-CHECKOUT = next(folder for folder in (PACKAGE / "checkout", PACKAGE.parents[1]) if (folder / "Snakefile").exists())
+CHECKOUT = PACKAGE / "checkout" if (PACKAGE / "checkout").exists() else PACKAGE.parents[1]
 """The folder with the workflow: inside an installed package, or the checkout around scripts/tfglm (setup.py)."""
 
 LOG_OF_INIT = Path("logs", "init.log")

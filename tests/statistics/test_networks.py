@@ -158,7 +158,7 @@ def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression
     stored.save(trained.network, TrainingConfig(), tmp_path / "checkpoint")
     of_checkpoint = bundle.read(tmp_path / "checkpoint" / checkpoint.NETWORK)
     learnt = linear.fitted(of_checkpoint, trained.summary | {"layers": {"hidden": []}}, of_family, [file])
-    theirs, named = table_of(of_family, exact), estimates.estimated(of_family, learnt, {}, float("nan"))
+    theirs, named = table_of(of_family, exact), estimates.estimated(of_family, learnt, {})
     mine = coefficients.table(named, 0.95).set_index(["term", "level"])
     assert list(mine.index) == list(theirs.index) and (mine["reference"] == theirs["reference"]).all()
     away = (mine["estimate"] - theirs["estimate"]) / theirs["std_error"]

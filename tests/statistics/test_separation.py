@@ -203,9 +203,7 @@ def test_what_is_made_of_such_a_fit(frame, tmp_path):
     assert flagged(table_of(design, fitted)) == {("both", ""): "separated"}
     later = frame[frame["day"] >= 50]
     infinite = (later["both"] == 1).to_numpy()
-    predicted = pd.concat(
-        each.to_pandas() for each in predict.predictions(design, fitted, file, {}, ["both"], 1.0, 0.95)
-    )
+    predicted = pd.concat(each.to_pandas() for each in predict.predictions(design, fitted, file, {}, ["both"], 0.95))
     assert (predicted["remark"] == "separated level").tolist() == infinite.tolist()
     assert (predicted["probability"].isna() == (predicted["both"] == 1)).all()
     given = {name: tf.constant(later[name].astype(float).to_numpy()) for name in ("month", "both")}
@@ -215,7 +213,7 @@ def test_what_is_made_of_such_a_fit(frame, tmp_path):
     with pytest.raises(UserError, match="`both` is separated, so it has no estimate to combine"):
         contrasts(estimates_of(design, fitted), {"c": {"both": 1.0}}, 0.95)
     # Means over rows of which the fit tells nothing are not told; those of rows that it tells of are.
-    of_rows = margins(design, fitted, [file], {}, 1.0, 0.95)
+    of_rows = margins(design, fitted, [file], {}, 0.95)
     means = of_rows.means.set_index(["term", "level"])
     assert means.loc[("carrier", "a"), "status"] == "" and 0 < means.loc[("carrier", "a"), "mean"] < 1
     slope = of_rows.effects.set_index("term").loc["both"]
