@@ -282,7 +282,7 @@ class Rows:
         kept = self.flag >= 0
         for column in self._design.roles.multiplicities:
             kept &= self.number(column) > 0
-        return np.where(kept, self.repeats, 0.0)
+        return np.where(kept, self.repeats, 0.0) if self._design.roles.frequency else kept.astype(float)
 
     @cached_property
     def kept(self) -> np.ndarray:
