@@ -1,13 +1,16 @@
 """`tfglm.fit`: a regression in this process, by the steps of the workflow, without Snakemake and TensorFlow."""
 
 import argparse
+import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import tempfile
+import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
@@ -36,17 +39,19 @@ from tfglm.config import (
     load,
 )
 from tfglm.config.columns import named_columns
+from tfglm.config.data import FILE, RANDOM
 from tfglm.config.layouts import times_in
 from tfglm.config.messages import validated
 from tfglm.data.dictionary import account, merge
 from tfglm.data.header import read_header
 from tfglm.data.ingest import ingest
+from tfglm.data.kinds import ABSENT
 from tfglm.data.packages import located
 from tfglm.data.packing import packing
 from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.design.build import build_design, check_settings
 from tfglm.distribute.local import LocalExecutor
-from tfglm.errors import UserError, writing
+from tfglm.errors import UserError, nearest, writing
 from tfglm.families.gaussian import Gaussian
 from tfglm.formula.read import columns_of
 from tfglm.model import Model
@@ -60,12 +65,20 @@ from tfglm.survey.layout import names_for, own_layout
 TABLE = "table.parquet"
 """The file of the rows of a table."""
 
-OF_DATA = ("where", "derive", "missing", "rare", "order", "seed", "bad_rows")
+OF_DATA = ("where", "derive", "split", "missing", "rare", "order", "seed", "bad_rows")
 """Keys of the section `data` that are keywords."""
+
+OF_RUNS = ("sweep", "export", "predictions", "identity", "by", "diagnostics", "leverage", "collapse")
+"""Keys of a model that are for runs of the workflow."""
+
+ONE_AT_A_TIME = threading.RLock()
+"""The threads of linear algebra are those of the whole process."""
 
 
 class FittedModel(Model):
     """What `fit` returns: a `Model` whose tables are made when they are first asked for.
+
+    `remarks` say how columns were read; they follow the warnings of the fit. `names` are the columns by plain names.
 
     Attributes
     ----------
@@ -73,8 +86,17 @@ class FittedModel(Model):
         How many rows were read, dropped for which reason, and fitted: the content of rows.json.
     """
 
-    def __init__(self, folder: Path, settings: ResultsConfig, files: Sequence[IngestedFile]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: ResultsConfig,
+        files: Sequence[IngestedFile],
+        remarks: Mapping[str, str],
+        names: Mapping[str, str],
+    ) -> None:
         super().__init__(folder)
+        self.fit["warnings"] = [*self.fit["warnings"], *(f"{name}: {remark}" for name, remark in remarks.items())]
+        self._plain = {source: name for name, source in names.items()}
         self._settings, self._ingested = settings, files
         self._files.settings, self._files.dictionary = settings, folder / "dictionary.json"
         self._files.averages = folder / "averages.npz"
@@ -83,12 +105,27 @@ class FittedModel(Model):
     def _result(self, name: str) -> Path:
         path = self.folder / name
         if not path.is_file() and path.stem in TABLES:
-            with quietly():
+            with quietly(self.name):
                 if path.stem in MARGINAL and not self._files.averages.is_file():
                     self._average()
                 csv_files.write(TABLES[path.stem](self._saved, self._settings), path)
-            digests.write_beside(path, self._files.fit)
-        return super()._result(name)
+                digests.write_beside(path, self._files.fit)
+        if not path.is_file():
+            raise UserError(f"{name}: a call makes no such file; fit the model by the workflow")
+        return path
+
+    def predict(self, frame: pd.DataFrame, *arguments: Any, **keys: Any) -> pd.DataFrame:
+        """Predict rows (`Model.predict`), whose columns may have the names that they had in the data."""
+        return super().predict(frame.rename(columns=self._plain), *arguments, **keys)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table of the workflow by its name, such as `contrasts`, `pairwise`, `margins_at` or `effects`.
+
+        Raises UserError for a table that a call does not make, or that the model does not have.
+        """
+        if name not in TABLES:
+            raise UserError(f"there is no table `{name}`{nearest(name, TABLES)}\n  there are: {', '.join(TABLES)}")
+        return read_table(self._result(f"{name}.csv"), self._files.fit)
 
     def _average(self) -> None:
         """Average the training rows for marginal effects."""
@@ -112,7 +149,7 @@ class FittedModel(Model):
               term level reference  estimate
         0  carrier    UA        AA      0.25
         """
-        return read_table(self._result("marginal_effects.csv"), self._files.fit)
+        return self.table("marginal_effects")
 
 
 def fit(
@@ -144,7 +181,7 @@ def fit(
         the model that is returned.
     **keys
         Any other key of a model in the config (`std_errors="cluster(date)"`, `weights="w"`, ...), and of its section `data`:
-        where, derive, missing, rare, order, seed, bad_rows.
+        where, derive, split, missing, rare, order, seed, bad_rows. By default all rows train.
 
     Returns
     -------
@@ -170,15 +207,21 @@ def fit(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(fitted, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(fitted, _remove, folder, os.getpid())
     return fitted
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove a folder at the end of the process that made it, not of a child."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def quietly(name: str = "", folder: Path = Path()) -> Iterator[None]:
     """Work without a word, with one thread of linear algebra, as jobs do. In messages the keys of model `name` are keywords, and
     the table in `folder` is `data`."""
-    with command.unheard(), threadpoolctl.threadpool_limits(1):
+    with ONE_AT_A_TIME, command.unheard(), threadpoolctl.threadpool_limits(1):
         try:
             yield
         except UserError as error:
@@ -193,33 +236,75 @@ def _fitted(
 ) -> FittedModel:
     """Fit a model, and write what the workflow writes of it into a folder."""
     of_data = {key: keys.pop(key) for key in OF_DATA if key in keys}
+    if of_runs := next((key for key in OF_RUNS if key in keys), None):
+        raise UserError(f"{of_runs}: a call has no use for it; fit the model by the workflow")
     model = {"formula": formula, "family": family, **keys}
+    if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pd.DataFrame):
+        data = pa.table(data)  # some streams are read once
     sources, header, dialect = _sources(data, folder)
-    names = names_for(header)
+    # Who names `a_b` means the column of this name, not `a b`.
+    plain = [column for column in header if [*names_for([column])] == [column]]
+    names = names_for([*plain, *(column for column in header if column not in plain)])
     if not names:
         raise UserError("data: the table has no columns")
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
     raw["data"]["columns"] = list(names)
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
     used = {column for _, column in named_columns(config)}
-    columns = [column for column in (*names, *of_data.get("derive", {})) if column in used]
+    columns = [column for column in (*names, *of_data.get("derive", {}), FILE, RANDOM) if column in used]
     raw["data"]["columns"] = columns or list(names)[:1]
-    orders = {name: levels for name, levels in orders_of(data).items() if name in columns}
-    raw["data"]["order"] = orders | of_data.get("order", {})
     every = Layout(columns={column: LayoutColumn(type="string", source=source) for column, source in names.items()})
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
     if problems := column_problems(config, [every]):
         raise UserError("\n".join(problems))
     # The types of columns that nothing names need not be found out.
-    words = {*columns, *columns_of(formula), *re.findall(r"\w+", json.dumps(of_data))}
-    needed = [source if plain in words else "" for plain, source in names.items()]
-    layout, _ = own_layout(next(iter(sources.values())), needed, dialect)
+    words = {*raw["data"]["columns"], *columns_of(formula), *re.findall(r"\w+", " ".join(texts(of_data)))}
+    needed = {column: source for column, source in names.items() if column in words}
+    is_table = next(iter(sources)) == TABLE
+    if is_table:
+        parquet.write_table(_as_table(data, [*needed.values()]), sources[TABLE])
+        sources = {"table": sources[TABLE]}
+    layout, remarks = own_layout(next(iter(sources.values())), header, dialect, sources=needed)
+    if is_table:
+        layout = layout.model_copy(update={"missing": []})  # a text in a table is what it says
     selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")
     files = [_ingested(file, path, layout, selection, cache, folder) for file, path in sources.items()]
-    return _fit_files(folder, config, name, layout, files)
+    config = in_order(config, files, orders_of(data, needed))
+    return _fit_files(folder, config, name, layout, files, remarks, names)
 
 
-def _fit_files(folder: Path, config: Config, name: str, layout: Layout, files: Sequence[IngestedFile]) -> FittedModel:
+def texts(value: Any) -> Iterator[str]:
+    """The texts in the keys of a config."""
+    match value:
+        case Mapping():
+            yield from (text for pair in value.items() for text in texts(list(pair)))
+        case list() | tuple():
+            yield from (text for each in value for text in texts(each))
+        case _:
+            yield str(value)
+
+
+def in_order(config: Config, files: Sequence[IngestedFile], orders: Mapping[str, Sequence[str]]) -> Config:
+    """A config with these orders of levels, without levels that no row has, for columns of which it says nothing itself."""
+    said = {**config.data.order, **config.data.rare}
+    wanted = {name: levels for name, levels in orders.items() if name in config.data.columns and name not in said}
+    if not wanted:
+        return config
+    columns = merge(files, config.data.missing, config.data.rare, config.data.order).columns
+    found = {name: [level for level in levels if level in columns[name].labels] for name, levels in wanted.items()}
+    order = {name: levels for name, levels in found.items() if set(levels) == set(columns[name].labels) - {ABSENT}}
+    return config.model_copy(update={"data": config.data.model_copy(update={"order": {**config.data.order, **order}})})
+
+
+def _fit_files(
+    folder: Path,
+    config: Config,
+    name: str,
+    layout: Layout,
+    files: Sequence[IngestedFile],
+    remarks: Mapping[str, str],
+    names: Mapping[str, str],
+) -> FittedModel:
     """Fit the model of a config to ingested files."""
     section = config.models[name]
     dictionary = merge(files, config.data.missing, config.data.rare, config.data.order)
@@ -255,7 +340,7 @@ def _fit_files(folder: Path, config: Config, name: str, layout: Layout, files: S
         fit=folder / "fit.json",
     )
     fitting.fit(fitting.Job(arguments, design, files, Progress(None, name)), LocalExecutor())
-    fitted = FittedModel(folder, results, files)
+    fitted = FittedModel(folder, results, files, remarks, names)
     for table in ("coefficients.csv", "terms.csv"):
         fitted._result(table)
     return fitted
@@ -273,13 +358,16 @@ def provenance_of(config: Config, name: str, layout: Layout) -> dict[str, Any]:
 
 
 def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Dialect]:
-    """The files with the rows, by name, and how the first is written. A table becomes a Parquet file in `folder`."""
+    """The files with the rows, by name, the columns, and how the first file is written. A table is to become a Parquet file in
+    `folder`."""
     if isinstance(data, str | PathLike):
         data = [data]
     if not isinstance(data, Sequence):
-        sources = {"table": folder / TABLE}
-        parquet.write_table(_as_table(data), sources["table"])
-        return sources, read_header(sources["table"]), Dialect()
+        if not isinstance(data, pd.DataFrame | pa.Table):
+            kind = type(data).__name__
+            raise UserError(f"data: a {kind} is no table; give a path, or a table of pandas, polars or Arrow")
+        columns = data.columns if isinstance(data, pd.DataFrame) else data.column_names
+        return {TABLE: folder / TABLE}, list(map(str, columns)), Dialect()
     if others := [type(each).__name__ for each in data if not isinstance(each, str | PathLike)]:
         raise UserError(f"data: a list of paths is expected, and this has a {others[0]}; put tables together first")
     named = [fspath(each) for each in data]
@@ -292,36 +380,37 @@ def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Diale
     return sources, read_header(first, dialect), dialect
 
 
-def _as_table(data: Any) -> pa.Table:
-    """A table of Arrow, with the values of categoricals in place of their codes. Raises UserError for anything else."""
-    if not hasattr(data, "__arrow_c_stream__"):
-        raise UserError(
-            f"data: a {type(data).__name__} is no table; give a path, or a table of pandas, polars or Arrow"
-        )
+def _as_table(data: pd.DataFrame | pa.Table, columns: Sequence[str]) -> pa.Table:
+    """These columns of a table as Arrow has them, with the values of categoricals in place of their codes.
+
+    Raises UserError for two columns of a name, and for values of different types.
+    """
     try:
-        table = pa.Table.from_pandas(data, preserve_index=False) if isinstance(data, pd.DataFrame) else pa.table(data)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+        if isinstance(data, pd.DataFrame):
+            chosen = data.loc[:, [str(column) in columns for column in data.columns]]
+            table = pa.Table.from_pandas(chosen, preserve_index=False)
+        else:
+            table = data.select(columns)
+        schema = [
+            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+            for field in table.schema
+        ]
+        return table.cast(pa.schema(schema))
+    except (pa.ArrowException, KeyError, ValueError, TypeError) as error:
         raise UserError(
             f"data: {'; '.join(map(str, error.args))}\n  give each column a name of its own, and values of one type"
         ) from None
-    plain = [
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(plain))
 
 
-def orders_of(data: Any) -> dict[str, list[str]]:
-    """The order of the levels of the categoricals of a table, by their plain names, without levels that do not occur."""
+def orders_of(data: Any, names: Mapping[str, str]) -> dict[str, list[str]]:
+    """The levels of the categoricals of text in a table of pandas, in their order, by the plain `names` of the columns."""
     if not isinstance(data, pd.DataFrame):
         return {}
-    plain = {source: name for name, source in names_for(list(map(str, data.columns))).items()}
+    kinds = {name: data[source].dtype for name, source in names.items() if source in data}
     return {
-        plain[str(name)]: [str(level) for level in data[name].cat.remove_unused_categories().cat.categories]
-        for name, kind in data.dtypes.items()
-        if isinstance(kind, pd.CategoricalDtype)
-        and str(name) in plain
-        and pd.api.types.is_string_dtype(kind.categories.dtype)
+        name: list(map(str, kind.categories))
+        for name, kind in kinds.items()
+        if isinstance(kind, pd.CategoricalDtype) and pd.api.types.is_string_dtype(kind.categories.dtype)
     }
 
 
@@ -335,7 +424,11 @@ def _ingested(
         read = [fspath(path.resolve()), found.st_size, found.st_mtime_ns, found.st_ino, tfglm.ENGINE]
         asked = json.dumps([read, settings.model_dump_json(), layout.model_dump_json()])
         target = Path(cache) / hashlib.sha256(asked.encode()).hexdigest()[:20] / name
-    if not (target / MANIFEST).is_file():
-        with writing(target):
-            ingest(path, name, {"layout": layout}, settings, target)
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.with_suffix(".lock").open("w") as lock:
+            # Of two processes with the same cache one reads, and the other waits for it.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (target / MANIFEST).is_file():
+                ingest(path, name, {"layout": layout}, settings, target)
     return IngestedFile.load(target / MANIFEST)

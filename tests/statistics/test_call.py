@@ -125,6 +125,74 @@ def test_rows_of_a_file_are_kept_in_a_cache_until_the_file_changes(tmp_path):
     assert np.allclose(tfglm.fit(FORMULA, path, cache=cache).tidy()["estimate"], 2 * first)
 
 
+def test_names_are_those_of_the_data():
+    frame = FRAME.rename(columns={"distance": "sq.ft"}).assign(**{"carrier x": 1.0, "carrier_x": FRAME["day"]})
+    fitted = tfglm.fit("delay ~ sq_ft + carrier_x", frame)
+    assert np.allclose(
+        fitted.tidy()["estimate"], tfglm.fit("delay ~ distance + day", FRAME).tidy()["estimate"], rtol=1e-12
+    )
+    assert np.array_equal(
+        fitted.predict(frame)["mean"], fitted.predict(frame.rename(columns={"sq.ft": "sq_ft"}))["mean"]
+    )
+
+
+def test_what_the_model_does_not_name_is_not_read():
+    frame = FRAME.assign(note=["a", 1] * 200)
+    assert tfglm.fit("delay ~ day", frame).fit["rows"] == 400
+    # Line ends and tabs are no part of a name.
+    assert tfglm.fit("delay ~ day", FRAME, where="day > 3 AND\ndistance\t< 500").fit["rows"] > 0
+
+
+def test_a_text_of_a_table_is_what_it_says():
+    frame = FRAME.replace({"carrier": {"DL": "NA"}})
+    category = frame["carrier"].astype("category")
+    for carrier in (frame["carrier"], category, category.cat.add_categories(" x ")):
+        assert tfglm.fit("delay ~ carrier", frame.assign(carrier=carrier)).tidy()["level"].tolist() == ["", "NA", "UA"]
+
+
+def test_categories_without_rows_are_no_mistake():
+    frame = FRAME.astype({"carrier": pd.CategoricalDtype(["UA", "DL", "", "AA"])})
+    assert tfglm.fit("delay ~ carrier", frame, where="carrier <> 'UA'").tidy()["level"].tolist() == ["", "AA"]
+    lacking = frame.assign(day=frame["day"].mask(frame["carrier"] == "UA"))
+    assert tfglm.fit("delay ~ carrier + day", lacking).tidy()["level"].tolist()[:2] == ["", "AA"]
+
+
+def test_files_are_a_factor_and_rows_can_be_held_out(tmp_path):
+    for name in ("a", "b"):
+        FRAME.to_csv(tmp_path / f"{name}.csv", index=False)
+    assert tfglm.fit("delay ~ C(file)", tmp_path / "*.csv").tidy()["level"].tolist() == ["", "b"]
+    halves = {"train": "day < 20", "evaluate": "day >= 20"}
+    chosen = tfglm.fit("delay ~ day + distance", FRAME, split=halves, path={"l1_ratio": 1, "number": 3})
+    assert chosen.fit["rows"] == (FRAME["day"] < 20).sum()
+
+
+def test_a_table_is_asked_for_by_name():
+    fitted = tfglm.fit("delay ~ carrier", FRAME, pairwise=["carrier"], contrasts={"c": {"carrier[UA]": 1}})
+    assert len(fitted.table("pairwise")) == 3 and len(fitted.table("contrasts")) == 1
+    with pytest.raises(UserError, match=r"^there is no table `pairwize`; did you mean `pairwise`\?"):
+        fitted.table("pairwize")
+    with pytest.raises(UserError, match=r"^metrics\.json: a call makes no such file"):
+        _ = fitted.metrics
+
+
+@pytest.mark.processes
+def test_two_processes_share_a_cache_and_a_child_deletes_nothing(tmp_path):
+    FRAME.to_csv(tmp_path / "flights.csv", index=False)
+    code = (
+        "import os, sys, tfglm\n"
+        "fitted = tfglm.fit('delay ~ carrier', 'flights.csv', cache='cache')\n"
+        "child = os.fork()\n"
+        "if not child: sys.exit()\n"
+        "os.waitpid(child, 0)\n"
+        "print(fitted.margins()['estimate'].tolist())\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "scripts")}
+    line = [sys.executable, "-W", "ignore", "-c", code]
+    both = [subprocess.Popen(line, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    first, other = (process.communicate()[0] for process in both)
+    assert first == other != "" and [process.returncode for process in both] == [0, 0]
+
+
 WRONG = {
     "no column": ("delay ~ distanc", FRAME, {}, r"^formula: no column `distanc`; did you mean `distance`\?"),
     "no rows": ("delay ~ distance", FRAME[:0], {}, "^data: no row is left of the 0 that were read$"),
@@ -150,6 +218,7 @@ WRONG = {
     "a key": ("delay ~ day", FRAME, {"std_error": "HC1"}, "^std_error: unknown key; did you mean `std_errors`"),
     "a value": ("delay ~ day", FRAME, {"std_errors": "HC9"}, '^std_errors: expected .*received "HC9"'),
     "a formula": ("delay ~ day +", FRAME, {}, "^formula: "),
+    "a key of runs": ("delay ~ day", FRAME, {"sweep": {"l2": [1, 2]}}, "^sweep: a call has no use for it"),
     "keys together": ("delay ~ C(day)", FRAME, {"absorb": ["day"]}, "^absorb: `day` is in the formula too"),
 }
 

@@ -46,7 +46,13 @@ def check_header(path: Path, header: Sequence[str]) -> None:
         )
 
 
-def own_layout(path: Path, header: Sequence[str], dialect: Dialect, decimal: str = "") -> tuple[Layout, dict[str, str]]:
+def own_layout(
+    path: Path,
+    header: Sequence[str],
+    dialect: Dialect,
+    decimal: str = "",
+    sources: Mapping[str, str] | None = None,
+) -> tuple[Layout, dict[str, str]]:
     """A layout of all columns that have a name and values that can be read, and remarks on columns.
 
     Parameters
@@ -59,13 +65,15 @@ def own_layout(path: Path, header: Sequence[str], dialect: Dialect, decimal: str
         How a CSV file is written.
     decimal
         The character before its decimals, if the user names it.
+    sources
+        The columns to describe, by plain names; by default all, with names of `names_for`.
 
     Raises
     ------
     UserError
         For a file that cannot be read, or has no such column.
     """
-    sources = names_for(header)
+    sources = names_for(header) if sources is None else sources
     if not sources:
         raise UserError(f"{path}: no column of its header has a name")
     if kind_of_file(path) != "parquet":
