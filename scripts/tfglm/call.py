@@ -125,7 +125,8 @@ class FittedModel(Model):
         """
         if name not in TABLES:
             raise UserError(f"there is no table `{name}`{nearest(name, TABLES)}\n  there are: {', '.join(TABLES)}")
-        return read_table(self._result(f"{name}.csv"), self._files.fit)
+        path = self._result(f"{name}.csv")
+        return read_table(path, self._files.fit) if name in csv_files.TEXTS else pd.read_csv(path)
 
     def _average(self) -> None:
         """Average the training rows for marginal effects."""

@@ -31,6 +31,8 @@ TEXTS: dict[str, Collection[str]] = {
     "margins_at": ("at", "against", *AVERAGED),
     "effects": ("term", "column", "at", "slope_of", "column_2"),
     "embeddings": ("factor", "level"),
+    "profile": ("name", "note"),
+    "vcov": ("Unnamed: 0",),
 }
 """The columns of tables that are no numbers, by the name of the file without suffix."""
 
