@@ -3,6 +3,7 @@
 import argparse
 import fcntl
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -56,6 +57,7 @@ from tfglm.families.gaussian import Gaussian
 from tfglm.formula.read import columns_of
 from tfglm.model import Model
 from tfglm.report.pages import read_table
+from tfglm.report.words import NO_WORDS
 from tfglm.results import csv_files, margins
 from tfglm.results.fit_tables import MARGINAL, TABLES
 from tfglm.roles.progress import Progress
@@ -151,6 +153,41 @@ class FittedModel(Model):
         0  carrier    UA        AA      0.25
         """
         return self.table("marginal_effects")
+
+    def plot(self, picture: Literal["coefficients", "effects"] = "coefficients", file: Any = None) -> "Picture":
+        """Draw the coefficients with their intervals, or the curves of `effects`, as the workflow does.
+
+        A notebook shows what is returned. `file` (.svg, .png or .pdf) keeps it. Raises UserError without matplotlib, and for a
+        model without curves.
+        """
+        if importlib.util.find_spec("matplotlib") is None:
+            raise UserError("a picture needs matplotlib: pip install matplotlib")
+        import matplotlib
+
+        svg = self.folder / f"{picture}.svg"
+        has_curves = picture == "effects" and len(self.table("effects")) > 0
+        if picture != "coefficients" and not has_curves:
+            raise UserError("picture: the model has no curves; plot its `coefficients`")
+        with quietly(self.name), matplotlib.rc_context():
+            from tfglm.report import drawing, model_pages
+            from tfglm.report.model_results import ModelResults
+
+            drawing.use_style()
+            results = ModelResults(self.folder, self._settings, NO_WORDS, has_curves)
+            model_pages.PICTURES[picture](results, [svg, *([Path(file)] if file else [])])
+        return Picture(svg.read_text(encoding="utf-8"))
+
+
+class Picture(str):
+    """An SVG that a notebook shows."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return f"<SVG of {len(self):,} characters>"
 
 
 def fit(

@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -173,6 +174,21 @@ def test_a_table_is_asked_for_by_name():
         fitted.table("pairwize")
     with pytest.raises(UserError, match=r"^metrics\.json: a call makes no such file"):
         _ = fitted.metrics
+
+
+def test_a_plot_is_an_svg_and_leaves_the_style_of_the_user(tmp_path):
+    matplotlib.rcParams["font.size"] = 17
+    try:
+        fitted = tfglm.fit("delay ~ s(distance) + carrier", FRAME)
+        picture, curves = fitted.plot(file=tmp_path / "a.png"), fitted.plot("effects")
+        assert matplotlib.rcParams["font.size"] == 17
+    finally:
+        matplotlib.rcdefaults()
+    for each, text in ((picture, "carrier"), (curves, "distance")):
+        assert each._repr_svg_().startswith("<?xml") and text in each
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UserError, match=r"^picture: the model has no curves"):
+        tfglm.fit("delay ~ carrier", FRAME).plot("effects")
 
 
 @pytest.mark.processes

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -18,9 +19,7 @@ from matplotlib.figure import Figure
 from tfglm.command import visible
 from tfglm.report.embedded import SVG, XLINK
 
-# A page looks the same whatever matplotlibrc its reader has.
-matplotlib.rcdefaults()
-matplotlib.rcParams |= {
+STYLE: dict[Any, Any] = {
     # Text of an SVG can be searched, and edited for a paper; its glyphs would be most of the file.
     "svg.fonttype": "none",
     # With this and no date, the same picture is the same file.
@@ -59,7 +58,14 @@ def use_colour(colour: str) -> None:
     matplotlib.rcParams["axes.prop_cycle"] = cycler(color=[colour, *OTHERS])
 
 
-use_colour("#0072B2")
+def use_style() -> None:
+    """Draw as pages have pictures, whatever matplotlibrc their reader has."""
+    matplotlib.rcdefaults()
+    matplotlib.rcParams |= STYLE
+    use_colour("#0072B2")
+
+
+use_style()
 
 
 def two_colours() -> LinearSegmentedColormap:
