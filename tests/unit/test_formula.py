@@ -6,7 +6,9 @@ import random
 import pytest
 from formulaic.parser import DefaultFormulaParser
 
+from tfglm.errors import UserError
 from tfglm.formula.parse import parse, term_of
+from tfglm.formula.response import computed_response
 from tfglm.formula.terms import CategoricalFactor, RandomEffects, Smooth, as_stored, from_stored
 from tfglm.formula.text import products_of, words_of
 
@@ -57,3 +59,11 @@ def test_products_are_those_of_formulaic(seed):
             for term in parser.get_terms(f"y ~ {right}").rhs
         ]
         assert sorted(map(list, products_of(words_of(right)))) == sorted(theirs), right
+
+
+@pytest.mark.parametrize("formula", ["y ~ log(0x5in)", "y ~ I(1if x else 2)", "log(0x5in) ~ x"])
+def test_a_mistake_is_said_once(formula, recwarn):
+    with pytest.raises((UserError, ValueError)):
+        computed_response(formula)
+        parse(formula, "models.m.formula")
+    assert [str(warning.message) for warning in recwarn] == []

@@ -32,7 +32,7 @@ from tfglm.formula.text import (
     Product,
     TooManyTermsError,
     as_in_r,
-    in_python,
+    in_tree,
     products_of,
     words_of,
 )
@@ -111,7 +111,7 @@ def _parsed(formula: str, where: str) -> Formula:
 
 def normalised(word: str) -> str:
     """A call as Python writes it, and anything else as it is. Raises SyntaxError for what is no call."""
-    return ast.unparse(ast.parse(in_python(word), mode="eval")) if "(" in word[1:] else word
+    return ast.unparse(in_tree(word)) if "(" in word[1:] else word
 
 
 def parse_product(product: Product, where: str) -> Term:
@@ -208,7 +208,7 @@ def parse_term(expression: str, term: str, where: str) -> Term:
 def call_of(expression: str, term: str, where: str) -> ast.expr:
     """An expression as Python has it. Raises UserError, which names `term`, for what is none."""
     try:
-        return ast.parse(in_python(expression), mode="eval").body
+        return in_tree(expression)
     except NO_CALL:
         raise not_supported(term, where) from None
 

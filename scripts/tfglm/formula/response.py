@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from tfglm.formula.functions import ELEMENTWISE, LOGARITHMS
-from tfglm.formula.text import LONGEST_NAME, in_python
+from tfglm.formula.text import LONGEST_NAME, in_tree
 
 FUNCTIONS = {name: name.upper() for name in ELEMENTWISE} | {"log": "LN"}
 """In SQL."""
@@ -82,7 +82,7 @@ def computed_response(formula: str) -> ComputedResponse | None:
     if not tilde or re.fullmatch(r"\w*", text):
         return None
     try:
-        node = ast.parse(in_python(text), mode="eval").body
+        node = in_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"the response `{text}` is no expression that can be computed") from None
     sources = frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name)) - KNOWN

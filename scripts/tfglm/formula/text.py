@@ -3,8 +3,10 @@
 The operators are those of R: + - * / : %in% and ^ or **, and parentheses.
 """
 
+import ast
 import math
 import re
+import warnings
 from collections.abc import Iterable
 
 MOST_TERMS, MOST_PRODUCTS = 1_000, 100_000
@@ -41,6 +43,13 @@ class TooManyTermsError(ValueError):
 def in_python(formula: str) -> str:
     """A formula with `**` for R's `^`, except in quotes."""
     return re.sub(rf"{QUOTED.pattern}|\^", lambda match: "**" if match[0] == "^" else match[0], formula)
+
+
+def in_tree(text: str) -> ast.expr:
+    """The syntax tree of an expression of R that Python can read. Raises SyntaxError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # `0x5in` is said to be wrong by the error alone
+        return ast.parse(in_python(text), mode="eval").body
 
 
 def as_in_r(name: str) -> str:
