@@ -154,7 +154,7 @@ class FittedModel(Model):
         """
         return self.table("marginal_effects")
 
-    def plot(self, picture: Literal["coefficients", "effects"] = "coefficients", file: Any = None) -> "Picture":
+    def plot(self, picture: Literal["coefficients", "effects"] = "coefficients", file: Any = None) -> "DrawnModel":
         """Draw the coefficients with their intervals, or the curves of `effects`, as the workflow does.
 
         A notebook shows what is returned. `file` (.svg, .png or .pdf) keeps it. Raises UserError without matplotlib, and for a
@@ -175,10 +175,10 @@ class FittedModel(Model):
             drawing.use_style()
             results = ModelResults(self.folder, self._settings, NO_WORDS, has_curves)
             model_pages.PICTURES[picture](results, [svg, *([Path(file)] if file else [])])
-        return Picture(svg.read_text(encoding="utf-8"))
+        return DrawnModel(svg.read_text(encoding="utf-8"))
 
 
-class Picture(str):
+class DrawnModel(str):
     """An SVG that a notebook shows."""
 
     __slots__ = ()
@@ -464,7 +464,7 @@ def _ingested(
         target = Path(cache) / hashlib.sha256(asked.encode()).hexdigest()[:20] / name
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.with_suffix(".lock").open("w") as lock:
+        with target.with_suffix(".lock").open("wb") as lock:
             # Of two processes with the same cache one reads, and the other waits for it.
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (target / MANIFEST).is_file():

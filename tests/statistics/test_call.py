@@ -177,13 +177,10 @@ def test_a_table_is_asked_for_by_name():
 
 
 def test_a_plot_is_an_svg_and_leaves_the_style_of_the_user(tmp_path):
-    matplotlib.rcParams["font.size"] = 17
-    try:
+    with matplotlib.rc_context({"font.size": 17}):
         fitted = tfglm.fit("delay ~ s(distance) + carrier", FRAME)
         picture, curves = fitted.plot(file=tmp_path / "a.png"), fitted.plot("effects")
         assert matplotlib.rcParams["font.size"] == 17
-    finally:
-        matplotlib.rcdefaults()
     for each, text in ((picture, "carrier"), (curves, "distance")):
         assert each._repr_svg_().startswith("<?xml") and text in each
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
