@@ -27,17 +27,7 @@ def main(arguments: argparse.Namespace) -> None:
             )
     if arguments.averages:
         collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
-        averaged = margins.average_rows(
-            saved.design,
-            saved.fitted,
-            saved.files,
-            arguments.settings.adjusted_means == "balanced",
-            of_collapsed=collapsed,
-            threads=arguments.threads,
-            offset_at=arguments.settings.offset_at,
-            margins_at=arguments.settings.margins_at,
-            random_effects=arguments.settings.random_effects,
-        )
+        averaged = margins.average_for_tables(saved, saved.files, arguments.settings, collapsed, arguments.threads)
         averaged.write(arguments.averages, arguments.fit)
         command.log(f"averages over {averaged.rows:,.0f} training rows")
 

@@ -41,8 +41,8 @@ from tfglm.config import (
 )
 from tfglm.config.columns import named_columns
 from tfglm.config.data import FILE, RANDOM
-from tfglm.config.layouts import times_in
 from tfglm.config.messages import validated
+from tfglm.config.root import provenance
 from tfglm.data.dictionary import account, merge
 from tfglm.data.header import read_header
 from tfglm.data.ingest import ingest
@@ -74,7 +74,7 @@ OF_RUNS = ("sweep", "export", "predictions", "identity", "by", "diagnostics", "l
 """Keys of a model that are for runs of the workflow."""
 
 ONE_AT_A_TIME = threading.RLock()
-"""The threads of linear algebra are those of the whole process."""
+"""All fits of a process share the threads of linear algebra."""
 
 
 class FittedModel(Model):
@@ -109,7 +109,8 @@ class FittedModel(Model):
         if not path.is_file() and path.stem in TABLES:
             with quietly(self.name):
                 if path.stem in MARGINAL and not self._files.averages.is_file():
-                    self._average()
+                    averaged = margins.average_for_tables(self._saved, self._ingested, self._settings)
+                    averaged.write(self._files.averages, self._files.fit)
                 csv_files.write(TABLES[path.stem](self._saved, self._settings), path)
                 digests.write_beside(path, self._files.fit)
         if not path.is_file():
@@ -129,20 +130,6 @@ class FittedModel(Model):
             raise UserError(f"there is no table `{name}`{nearest(name, TABLES)}\n  there are: {', '.join(TABLES)}")
         path = self._result(f"{name}.csv")
         return read_table(path, self._files.fit) if name in csv_files.TEXTS else pd.read_csv(path)
-
-    def _average(self) -> None:
-        """Average the training rows for marginal effects."""
-        given, saved = self._settings, self._saved
-        averaged = margins.average_rows(
-            saved.design,
-            saved.fitted,
-            self._ingested,
-            given.adjusted_means == "balanced",
-            offset_at=given.offset_at,
-            margins_at=given.margins_at,
-            random_effects=given.random_effects,
-        )
-        averaged.write(self._files.averages, self._files.fit)
 
     def margins(self) -> pd.DataFrame:
         """Return the average marginal effects: what each covariate changes in the mean response.
@@ -201,7 +188,7 @@ def fit(
 ) -> FittedModel:
     """Fit a regression to a file or a table.
 
-    The numbers are those of the workflow with the same keys, byte for byte.
+    The workflow with the same keys gives the same numbers, byte for byte.
 
     Parameters
     ----------
@@ -278,7 +265,8 @@ def _fitted(
         raise UserError(f"{of_runs}: a call has no use for it; fit the model by the workflow")
     model = {"formula": formula, "family": family, **keys}
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pd.DataFrame):
-        data = pa.table(data)  # some streams are read once
+        with arrow_errors():
+            data = pa.table(data)  # some streams are read once
     sources, header, dialect = _sources(data, folder)
     # Who names `a_b` means the column of this name, not `a b`.
     plain = [column for column in header if [*names_for([column])] == [column]]
@@ -323,7 +311,7 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def in_order(config: Config, files: Sequence[IngestedFile], orders: Mapping[str, Sequence[str]]) -> Config:
-    """A config with these orders of levels, without levels that no row has, for columns of which it says nothing itself."""
+    """A config with the levels of these columns in this order, without levels that no row has. An order in the config stays."""
     said = {**config.data.order, **config.data.rare}
     wanted = {name: levels for name, levels in orders.items() if name in config.data.columns and name not in said}
     if not wanted:
@@ -370,7 +358,7 @@ def _fit_files(
         manifests=[file.folder / MANIFEST for file in files],
         collapsed=None,
         settings=of(SolverConfig),
-        config=json.dumps(provenance_of(config, name, layout)),
+        config=json.dumps(provenance(config.data, section, {"layout": layout})),
         history=folder / "history.csv",
         journal=None,
         events=None,
@@ -382,17 +370,6 @@ def _fit_files(
     for table in ("coefficients.csv", "terms.csv"):
         fitted._result(table)
     return fitted
-
-
-def provenance_of(config: Config, name: str, layout: Layout) -> dict[str, Any]:
-    """The keys of a config that the numbers of a model depend on, and what a prediction needs to know of the files."""
-    of_data, of_model = set(SourceConfig.model_fields), {*DesignConfig.model_fields, *SolverConfig.model_fields}
-    said = {
-        "data": config.data.model_dump(exclude=of_data, exclude_defaults=True),
-        "model": config.models[name].model_dump(include=of_model, exclude_defaults=True),
-    }
-    times = times_in([layout])
-    return said | ({"times_in_layouts": times} if times else {})
 
 
 def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Dialect]:
@@ -419,11 +396,11 @@ def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Diale
 
 
 def _as_table(data: pd.DataFrame | pa.Table, columns: Sequence[str]) -> pa.Table:
-    """These columns of a table as Arrow has them, with the values of categoricals in place of their codes.
+    """These columns of a table, in Arrow's form. Categoricals become their values.
 
     Raises UserError for two columns of a name, and for values of different types.
     """
-    try:
+    with arrow_errors():
         if isinstance(data, pd.DataFrame):
             chosen = data.loc[:, [str(column) in columns for column in data.columns]]
             table = pa.Table.from_pandas(chosen, preserve_index=False)
@@ -434,6 +411,13 @@ def _as_table(data: pd.DataFrame | pa.Table, columns: Sequence[str]) -> pa.Table
             for field in table.schema
         ]
         return table.cast(pa.schema(schema))
+
+
+@contextmanager
+def arrow_errors() -> Iterator[None]:
+    """Say what a table has to be, if Arrow cannot take it."""
+    try:
+        yield
     except (pa.ArrowException, KeyError, ValueError, TypeError) as error:
         raise UserError(
             f"data: {'; '.join(map(str, error.args))}\n  give each column a name of its own, and values of one type"

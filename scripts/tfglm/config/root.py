@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from random import Random
@@ -23,12 +23,14 @@ from tfglm.config.base import (
     no_duplicates,
 )
 from tfglm.config.cluster import ClusterConfig
-from tfglm.config.data import DataConfig, FileEntry, SelectionConfig
+from tfglm.config.data import DataConfig, FileEntry, SelectionConfig, SourceConfig
 from tfglm.config.families import LINKS
+from tfglm.config.layouts import Layout, times_in
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
-from tfglm.config.models import ModelConfig, covariates_of
-from tfglm.config.networks import COMPARABLE, NetworkConfig, RangeConfig, SearchConfig
+from tfglm.config.models import DesignConfig, ModelConfig, covariates_of
+from tfglm.config.networks import COMPARABLE, NetworkConfig, RangeConfig, SearchConfig, TrainingConfig
 from tfglm.config.pictures import PicturesConfig
+from tfglm.config.solvers import SolverConfig
 from tfglm.config.tables import TablesConfig
 from tfglm.errors import Problems, UserError, nearest, short
 from tfglm.formula.named import check_terms, expanded_model
@@ -418,6 +420,22 @@ def _without_models(raw: Any, places: Collection[tuple[int | str, ...]]) -> dict
         return None
     # Tables may name terms of the models that are left out.
     return {**raw, **rest, "tables": {}, **({"compare": None} if len(rest.get("compare", [])) < 2 else {})}
+
+
+def provenance(data: DataConfig, model: ModelConfig | NetworkConfig, layouts: Mapping[str, Layout]) -> dict[str, Any]:
+    """Return the keys of the config that the numbers of a model depend on, and what a prediction may need of the layouts of the
+    files."""
+    keys = {key for section in (DesignConfig, SolverConfig, TrainingConfig) for key in section.model_fields}
+    derived = {name: layout.derive for name, layout in layouts.items() if {*data.columns} & {*layout.derive}}
+    expressions = [*data.derive.values(), *(sql for derive in derived.values() for sql in derive.values())]
+    words = set(re.findall(r"\w+", " ".join([*data.columns, *expressions])))
+    times = {name: time for name, time in times_in(layouts.values()).items() if name in words}
+    return {
+        "data": data.model_dump(exclude=set(SourceConfig.model_fields), exclude_defaults=True),
+        "model": model.model_dump(include=keys, exclude_defaults=True),
+        **({"derived_in_layouts": derived} if derived else {}),
+        **({"times_in_layouts": times} if times else {}),
+    }
 
 
 def settings_to_score(config: Config) -> SelectionConfig:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tfglm.config import ResultsConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
 from tfglm.design.design import Design
@@ -44,6 +45,7 @@ from tfglm.results.marginal_tables import (
 )
 from tfglm.results.population import Population
 from tfglm.results.predict import without_separated
+from tfglm.results.saved_fit import SavedFit
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,27 @@ class Variable:
     @property
     def term(self) -> str:
         return self.factor.name if self.factor else self.column
+
+
+def average_for_tables(
+    saved: SavedFit,
+    files: Sequence[IngestedFile],
+    settings: ResultsConfig,
+    of_collapsed: IngestedFile | None = None,
+    threads: int = 1,
+) -> Averaged:
+    """Return the averages that these settings of the results of a fit ask for, as `average_rows` does."""
+    return average_rows(
+        saved.design,
+        saved.fitted,
+        files,
+        settings.adjusted_means == "balanced",
+        of_collapsed=of_collapsed,
+        threads=threads,
+        offset_at=settings.offset_at,
+        margins_at=settings.margins_at,
+        random_effects=settings.random_effects,
+    )
 
 
 def average_rows(

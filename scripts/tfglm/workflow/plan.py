@@ -16,14 +16,10 @@ from tfglm import digests
 from tfglm.addresses import SECRETS, is_address, is_stored, redacted, without_secrets
 from tfglm.config import (
     Config,
-    DesignConfig,
     Layout,
     NetworkConfig,
     Section,
     SelectionConfig,
-    SolverConfig,
-    SourceConfig,
-    TrainingConfig,
     check_functions,
     collapse_of,
     column_problems,
@@ -34,11 +30,11 @@ from tfglm.config import (
     offered_columns,
     root,
     strategy_for,
-    times_in,
     words_of_columns,
 )
 from tfglm.config.files import no_such_file
 from tfglm.config.layouts import ColumnWords
+from tfglm.config.root import provenance
 from tfglm.data import editions
 from tfglm.data.packages import located
 from tfglm.errors import Problems, UserError, nearest
@@ -203,21 +199,7 @@ class Plan:
 
     def provenance(self, wildcards: Wildcards) -> str:
         """Return the keys of the config that the numbers depend on, as JSON."""
-        data, layouts = self.config.data, self.files.all_layouts()
-        keys = {key for section in (DesignConfig, SolverConfig, TrainingConfig) for key in section.model_fields}
-        derived = {name: layout.derive for name, layout in layouts.items() if {*data.columns} & {*layout.derive}}
-        # Those that a prediction may need.
-        sources = " ".join(
-            [*data.columns, *data.derive.values(), *(sql for derive in derived.values() for sql in derive.values())]
-        )
-        words = set(re.findall(r"\w+", sources))
-        times = {name: time for name, time in times_in(layouts.values()).items() if name in words}
-        content = {
-            "data": data.model_dump(exclude=set(SourceConfig.model_fields), exclude_defaults=True),
-            "model": self.model(wildcards).settings.model_dump(include=keys, exclude_defaults=True),
-            **({"derived_in_layouts": derived} if derived else {}),
-            **({"times_in_layouts": times} if times else {}),
-        }
+        content = provenance(self.config.data, self.model(wildcards).settings, self.files.all_layouts())
         return json_of(content, sort_keys=True)
 
     def exported_layouts(self, wildcards: Wildcards) -> str:
