@@ -40,15 +40,15 @@ own documentation. [peers.json](../benchmarks/results/peers.json) has the data o
 
 ![Seconds from the CSV file to the coefficients, by program](peers.svg)
 
-Cells are seconds from the CSV file to the coefficients, by millions of rows and by coefficients, then the largest memory of all
-processes. tfglm runs the whole workflow (`strategy: auto`) with standard errors; Snakemake and the jobs around the fit take
+Cells are seconds from the CSV file to the coefficients. Columns are millions of rows × coefficients, then the most memory that a
+program took. tfglm runs the whole workflow (`strategy: auto`) with standard errors; Snakemake and the jobs around the fit take
 {rest} of them. Seconds are {repeats}, on {machine}.
 
-- "time" and "memory" name the limit that ended a run, or that of a tenth or a hundredth of the rows: 300 s or 16 GB.
+- "time" and "memory" name the limit that ended a run, 300 s or 16 GB. Larger works are not started after it.
 - Vowpal Wabbit, SGD, lbfgs and Estimator end before the maximum: up to {furthest:,.0f} standard errors from it. All others agree
   with tfglm to {nearest:.1g} standard errors.
 - R, glum, statsmodels and pyfixest can cluster their errors as tfglm does; H2O and Spark have errors, the others have none.
-- pyfixest absorbs the factors, as it is designed to. So it has coefficients of the numbers alone, and no likelihood.
+- pyfixest absorbs the factors, its usual way. So it has coefficients of the numbers alone, and no likelihood.
 - Spark MLlib's GeneralizedLinearRegression takes at most 4,096 coefficients, and fails with more.
 - duckreg sums rows that are equal; continuous numbers make all rows different.
 - Rows of a table may be from different hours, when the machine was not equally fast: small ratios say little.

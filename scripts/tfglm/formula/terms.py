@@ -37,7 +37,7 @@ class FunctionCall:
 
 
 class Term:
-    """What any term can be asked. A kind of term has other answers than these where they differ."""
+    """The questions that each term answers. A kind of term overrides the answers that differ."""
 
     is_random = is_indicator = is_plain = False
     is_surface = is_tensor_product = has_constant = False
@@ -59,12 +59,12 @@ class Term:
 
     @property
     def factors(self) -> tuple["Term", ...]:
-        """What it multiplies; a smooth is one factor, and its `by` another."""
+        """Its factors. A smooth is a factor, and its `by` another."""
         return (self,)
 
     @property
     def degree(self) -> int:
-        """How many columns or functions of some are multiplied, by which terms are ordered."""
+        """The number of columns, or functions of some, that are multiplied. Terms are ordered by it."""
         return len(self.factors)
 
     @property
@@ -247,7 +247,7 @@ class Smooth(Term):
 
     @property
     def is_surface(self) -> bool:
-        """Whether it is a smooth of several columns, of which a tensor product has a margin each."""
+        """Whether it is a smooth of several columns. A tensor product has a margin for each."""
         return len(self.smoothed) > 1
 
     @property
@@ -256,7 +256,7 @@ class Smooth(Term):
 
     @property
     def has_constant(self) -> bool:
-        """Whether its columns have the constant among them, beside that of the intercept unless a number multiplies it."""
+        """Whether a constant is among its columns. The intercept has it too, unless a number multiplies the term."""
         return self.calls[-1].function == "te"
 
 

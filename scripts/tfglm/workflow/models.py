@@ -1,4 +1,4 @@
-"""What a run makes of each model: its tables, pictures and evaluations. Models with the same files share a variant of a rule."""
+"""The tables, pictures and evaluations of each model. Models with the same files share a variant of a rule."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
