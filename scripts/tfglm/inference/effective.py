@@ -109,10 +109,10 @@ class ByDesign:
         null, prior = self.null, None if penalty is None else Prior(self.null, penalty)
         if self.matrices is not None:
             moved = np.hstack(null.solved(rows.dense, rows.sparse.toarray()))
-            products = (moved @ square(each[None])[0] for each in self.matrices[column])
-            if jointly:
-                return np.array([each @ moved.T for each in products])
-            return np.stack([np.sum(each * moved, axis=1) for each in products], axis=1)
+            if not jointly:
+                return weights_of_triangles(moved) @ self.matrices[column].T
+            parts = (square(self.matrices[column[some]]) for some in chunks(len(column)))
+            return np.concatenate([moved @ each @ moved.T for each in parts])
         within, sizes = self.within, self.sizes[column]
         share = rows.plus_eliminated(rows.on_dense**2 @ within[:, : len(null.dense)].T, rows.alone.power(2), within)
         share = share[:, column]
@@ -142,6 +142,16 @@ def within(sums: np.ndarray, squares: np.ndarray, sizes: np.ndarray) -> np.ndarr
     with np.errstate(invalid="ignore", divide="ignore"):
         left = squares - sums**2 / sizes[:, None]
     return np.where(left > CONSTANT * squares, left, 0.0)
+
+
+def weights_of_triangles(rows: np.ndarray) -> np.ndarray:
+    """The weights [rows, n (n + 1) / 2] of the lower triangle of a symmetric matrix K in a'Ka, for the rows a [rows, n].
+
+    >>> (weights_of_triangles(np.array([[1.0, 2.0]])) @ np.array([1.0, 10.0, 100.0])).tolist()
+    [441.0]
+    """
+    first, second = np.tril_indices(rows.shape[1])
+    return rows[:, first] * rows[:, second] * np.where(first == second, 1.0, 2.0)
 
 
 def wishart_degrees(inside: np.ndarray, between: np.ndarray, lags: int) -> float:
