@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.linalg
+import scipy.sparse
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
@@ -21,6 +23,7 @@ from tfglm.inference.fitted import EMPTY, SEPARATED
 from tfglm.results.compare import ComparedModel
 from tfglm.results.joint import joint_tests
 from tfglm.results.nested import likelihood_ratio_tests
+from tfglm.solvers.approximate_cholesky import ApproximateCholesky
 from tfglm.solvers.fit import fit, objective_of
 from tfglm.solvers.run import Run
 
@@ -249,6 +252,37 @@ def test_the_factors_of_a_matrix_do_not_depend_on_those_before(flights, tmp_path
     far = start.objective.at(start.point.coefficients + 0.1 * start.objective.free).information
     replace(start.objective, overlaps=True).factored(far)
     np.testing.assert_array_equal(start.objective.factored(blocks).projection, before, strict=True)
+
+
+def reduced_system(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, ridge: float = 0.0):
+    """The factor of the system in the levels `columns` once the levels `rows` are eliminated, and the system."""
+    both = scipy.sparse.csr_array((weights, (rows, columns)))
+    both.sum_duplicates()
+    inverse, diagonal = 1 / (both.sum(axis=1) + ridge), both.sum(axis=0) + ridge
+    entries = both.indptr.astype(np.int32), both.indices.astype(np.int32), both.data
+    factor = ApproximateCholesky.of(entries, inverse, diagonal, 0 * diagonal, slice(0, len(diagonal)))
+    return factor, np.diag(diagonal) - (both.T @ (both * inverse[:, None])).toarray()
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_the_approximate_factor_of_a_path_is_exact(ridge):
+    """No level has more than two neighbours, so that nothing is drawn at random."""
+    random = np.random.default_rng(4)
+    levels = random.permutation(60)
+    ends = np.stack([levels[:-1], levels[1:]], axis=1).ravel()
+    factor, system = reduced_system(np.arange(len(ends)) // 2, ends, random.uniform(0.1, 5, len(ends)), ridge)
+    right = system @ random.normal(size=(len(levels), 2))
+    np.testing.assert_allclose(system @ factor.solve(right), right, atol=1e-11)
+
+
+def test_the_approximate_factor_is_a_good_preconditioner():
+    """Of the graph of fixest's difficult benchmark, in which levels only meet their neighbours, with unequal weights."""
+    rows, random = 12_000, np.random.default_rng(4)
+    factor, system = reduced_system(np.arange(rows) // 10, np.arange(rows) % 503, random.uniform(0.5, 2, rows))
+    values = np.sort(scipy.linalg.eigvals(factor.solve(system)).real)
+    assert abs(values[0]) < 1e-9 and values[1] > 0.1 and values[-1] < 10
+    diagonal = np.sort(scipy.linalg.eigvals(system / np.diag(system)[:, None]).real)
+    assert diagonal[-1] / diagonal[1] > 100 * values[-1] / values[1]
 
 
 @pytest.mark.slow

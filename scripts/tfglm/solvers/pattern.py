@@ -5,7 +5,7 @@ levels. The connected components of each two factors show which coefficients the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -103,6 +103,8 @@ class Pattern:
     largest: int
     with_largest: Sparsity
     among: Sparsity
+    slow: list[bool] = field(default_factory=list)
+    """Not empty once a system took many steps (solvers.sparse_information)."""
 
     @classmethod
     def of(cls, design: Design, keys: Sequence[np.ndarray]) -> tuple["Pattern", list[np.ndarray]]:

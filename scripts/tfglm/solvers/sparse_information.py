@@ -10,7 +10,8 @@ occur are stored. These are few, and never more than rows.
 The largest factor e is eliminated from M exactly, because its own block is the diagonal D_e. With the block E between the levels
 of e and the others, T = M_oo - E' D_e^-1 E remains. T is never built. Preconditioned conjugate gradients (Hestenes & Stiefel
 1952; Golub & Van Loan, Matrix Computations, 11.5) multiply by it. The preconditioner is the diagonal of T, which is known
-exactly.
+exactly. If that takes more than `PATIENCE` steps, it is the approximate Cholesky factors of the blocks of T of each large factor
+(solvers.approximate_cholesky).
 
 M is singular, because within a connected component the levels of two factors have the same sum. A system is solvable if its
 right side has the same equality. Its solutions make the same predictions. Conjugate gradients find a solution as if the matrix
@@ -28,11 +29,12 @@ import scipy.sparse
 
 from tfglm.engine.cell_kernels import subtract_product, subtract_product_of_one, subtract_squares
 from tfglm.errors import UserError
+from tfglm.solvers.approximate_cholesky import ApproximateCholesky
 from tfglm.solvers.information import Blocks, Factored
 from tfglm.solvers.pattern import Pattern
 
 TOLERANCE = 1e-10
-"""Largest residual for Z, as a share of the right side. Both are in the norm of the inverse preconditioner."""
+"""Largest residual for Z, as a share of the right side. Both are in the norm of the inverse diagonal of T."""
 
 TOLERANCE_OF_STEP = 1e-6
 """The same for a Newton step. The next step corrects the rest of the gradient."""
@@ -47,6 +49,12 @@ LEAST = 1e-6
 MOST_STEPS = 20_000
 STALLED = 500
 """Largest number of steps of conjugate gradients, and of steps without a smaller residual."""
+
+PATIENCE = 30
+"""Steps with the diagonal as the preconditioner. A fit that needs more of them once uses approximate factors from then on."""
+
+FEW_LEVELS = 200
+"""A factor of so many levels keeps its diagonal."""
 
 AT_ONCE = 16
 """Right sides that are solved for at the same time."""
@@ -82,12 +90,31 @@ class SparsePart:
         return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
 
     @cached_property
-    def _preconditioner(self) -> np.ndarray:
+    def _inverse_diagonal(self) -> np.ndarray:
         """The inverse of the diagonal of T, [o, 1]. It is 0 if the entry is 0, because the whole row is 0 then."""
         entries, own = self.pattern.with_largest, self.diagonal[self.pattern.others]
         left = own.copy()
         subtract_squares(entries.starts, entries.columns, self._blocks[0].data, self._inverse[:, 0], left)
         return np.divide(1.0, left, out=np.zeros_like(left), where=left > EMPTY * own)[:, None]
+
+    @cached_property
+    def _factors(self) -> list[tuple[slice, ApproximateCholesky]]:
+        """The approximate factors of the blocks of T of large factors, with their places in T."""
+        pattern, entries, own = self.pattern, self.pattern.with_largest, self.diagonal[self.pattern.others]
+        args = (entries.starts, entries.columns, self._blocks[0].data), self._inverse[:, 0]
+        levels = [factor.stop - factor.start for factor in pattern.factors]
+        starts = [
+            (pattern.place(k), size) for k, size in enumerate(levels) if k != pattern.largest and size > FEW_LEVELS
+        ]
+        places = [slice(start, start + size) for start, size in starts]
+        return [(place, ApproximateCholesky.of(*args, own[place], EMPTY * own[place], place)) for place in places]
+
+    def _preconditioned(self, vectors: np.ndarray) -> np.ndarray:
+        """The preconditioner times vectors, [o, columns]."""
+        result = self._inverse_diagonal * vectors
+        for place, factor in self._factors if self.pattern.slow else ():
+            result[place] = factor.solve(vectors[place])
+        return result
 
     def times(self, vectors: np.ndarray) -> np.ndarray:
         """M times vectors, [m, columns]."""
@@ -128,38 +155,45 @@ class SparsePart:
         where, others, with_largest = pattern.eliminated, pattern.others, self._blocks[0]
         on_others = pattern.consistent(right[others] - product(with_largest.T, self._inverse * right[where]))
         begin = np.zeros_like(on_others) if start is None else start[others]
-        inverse = self._preconditioner
+        inverse = self._inverse_diagonal
         size = np.maximum(
             np.einsum("ij,ij->j", on_others, inverse * on_others),
             CANCELLED**2 * np.einsum("ij,ij->j", right[others], inverse * right[others]),
         )
-        found, left, steps = self._conjugate_gradients(on_others, begin, size, tolerance)
+        first = MOST_STEPS if pattern.slow else PATIENCE
+        found, left, steps = self._conjugate_gradients(on_others, begin, size, tolerance, first)
+        if left > tolerance and not pattern.slow:
+            pattern.slow.append(True)
+            found, left, more = self._conjugate_gradients(on_others, found, size, tolerance, MOST_STEPS)
+            steps += more
         vectors = np.empty_like(right)
         vectors[others] = found
         vectors[where] = self._inverse * (right[where] - product(with_largest, found))
         return Solved(vectors, left, steps)
 
     def _conjugate_gradients(
-        self, right: np.ndarray, begin: np.ndarray, size: np.ndarray, tolerance: float
+        self, right: np.ndarray, begin: np.ndarray, size: np.ndarray, tolerance: float, most: int
     ) -> tuple[np.ndarray, float, int]:
-        """The solution of T x = right, the largest residual (as in `TOLERANCE`), and the number of steps.
+        """The solution of T x = right after at most `most` steps, the largest residual (as in `TOLERANCE`), and the number of
+        steps.
 
         `size` is the squared norm of each right side.
         """
-        inverse, best = self._preconditioner, begin.copy()
+        inverse, best = self._inverse_diagonal, begin.copy()
         x, residual = begin.copy(), right - self._reduced(begin)
         left = np.full(right.shape[1], np.inf)
         stalled = np.zeros(right.shape[1], int)
         active = np.arange(right.shape[1])
-        scaled = inverse * residual
+        scaled = self._preconditioned(residual)
         direction, square = scaled.copy(), np.einsum("ij,ij->j", residual, scaled)
         steps = 0
         while True:
-            better = square < left[active]
-            best[:, active[better]], left[active[better]] = x[:, better], square[better]
+            norm = np.einsum("ij,ij->j", residual, inverse * residual)
+            better = norm < left[active]
+            best[:, active[better]], left[active[better]] = x[:, better], norm[better]
             stalled[active] = np.where(better, 0, stalled[active] + 1)
-            going = (square > tolerance**2 * size[active]) & (stalled[active] < STALLED)
-            if not going.any() or steps == MOST_STEPS:
+            going = (norm > tolerance**2 * size[active]) & (stalled[active] < STALLED)
+            if not going.any() or steps == most:
                 break
             if not going.all():
                 active, square = active[going], square[going]
@@ -168,7 +202,7 @@ class SparsePart:
             length = square / np.einsum("ij,ij->j", direction, moved)
             x = x + length * direction
             residual = residual - length * moved
-            scaled = inverse * residual
+            scaled = self._preconditioned(residual)
             before, square = square, np.einsum("ij,ij->j", residual, scaled)
             direction = scaled + square / before * direction
             steps += 1
