@@ -11,6 +11,7 @@ from tfglm.data import lookups, shards
 from tfglm.data.distinct import Distinct, Recent
 from tfglm.data.kinds import EXACT_BELOW, Kind
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
+from tfglm.data.numbered import Numbered
 from tfglm.data.shards import StoredColumn, raw_type
 from tfglm.errors import UserError
 
@@ -146,24 +147,17 @@ class Numbers:
     """The codes of integers (int64) or numbers (float64). It uses no dict, which would take ten times the memory."""
 
     def __init__(self, dtype: type):
-        self.values: np.ndarray = np.zeros(0, dtype)
-        self._sorted: np.ndarray = np.zeros(0, dtype)
-        self._codes: np.ndarray = np.zeros(0, np.uint32)
+        self._table, self._dtype = Numbered(), dtype
+
+    @property
+    def values(self) -> np.ndarray:
+        return self._table.keys.view(self._dtype)
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Encode as `Texts.encode` does; NaN is missing."""
         is_known = values == values
-        known = values[is_known]
-        places = np.searchsorted(self._sorted, known)
-        new = np.unique(known[self._sorted.take(places, mode="clip") != known] if len(self._sorted) else known)
-        if len(new):
-            codes = np.arange(1, len(new) + 1, dtype=np.uint32) + np.uint32(len(self.values))
-            where = np.searchsorted(self._sorted, new)
-            self._sorted, self._codes = np.insert(self._sorted, where, new), np.insert(self._codes, where, codes)
-            self.values = np.concatenate([self.values, new])
-            places = np.searchsorted(self._sorted, known)
         encoded = np.zeros(len(values), np.uint32)
-        encoded[is_known] = self._codes[places]
+        encoded[is_known] = self._table.add(values[is_known].view(np.int64)) + 1
         return encoded
 
     def in_order(self, codes: np.ndarray) -> np.ndarray:

@@ -1,59 +1,8 @@
-"""The loops over rows that absorbed factors need beside those of `kernels`.
-
-Which pairs of levels occur is kept in tables of open addressing, which hold a number for each key that has been seen: `slots`
-int32 [a power of two] has the numbers, -1 where there is none, and `keys` int64 the key of each number.
-"""
+"""The loops over rows that absorbed factors need beside those of `kernels`."""
 
 import numpy as np
 
 from tfglm.loops import compiled
-
-MIX = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4)."""
-
-
-@compiled
-def number_of(key, slots, keys, count):
-    """The number of a key in a table of open addressing, and how many keys there are then. `slots` int32 [a power of two] has
-    numbers, -1 where there is none; `keys` int64 has the key of each number."""
-    mask = np.uint64(len(slots) - 1)
-    mixed = np.uint64(key) * MIX
-    place = (mixed ^ (mixed >> np.uint64(32))) & mask
-    while True:
-        number = slots[place]
-        if number < 0:
-            slots[place] = count
-            keys[count] = key
-            return count, count + 1
-        if keys[number] == key:
-            return number, count
-        place = (place + np.uint64(1)) & mask
-
-
-@compiled
-def number_rows(first, second, size, kept, slots, keys, count, numbers):
-    """Set `numbers` int32 [rows] to the numbers of the pairs of groups `first * size + second`, and to -1 where `kept` is
-    not positive. Return the number of pairs."""
-    for i in range(len(numbers)):
-        numbers[i] = -1
-        if kept[i] > 0:
-            numbers[i], count = number_of(np.int64(first[i]) * size + np.int64(second[i]), slots, keys, count)
-    return count
-
-
-@compiled
-def number_all(wanted, slots, keys, count, numbers):
-    """Set `numbers` int32 to the numbers of the `wanted` keys, and return the number of keys."""
-    for i in range(len(wanted)):
-        numbers[i], count = number_of(wanted[i], slots, keys, count)
-    return count
-
-
-@compiled
-def insert_all(keys, slots):
-    """Put keys that are all different, with the numbers 0, 1, ..., into empty `slots`."""
-    for i in range(len(keys)):
-        number_of(keys[i], slots, keys, i)
 
 
 @compiled
@@ -131,26 +80,9 @@ def number_components(above, component):
 
 
 @compiled
-def subtract_product(starts, columns, weights, inverse, vectors, result, row):
-    """Subtract E' diag(inverse) E times `vectors` [columns of E, k] from `result`, using the buffer `row` [k].
-
-    E, sparse by rows, is read once, and no array as large as its rows is needed.
-    """
-    for i in range(len(starts) - 1):
-        row[:] = 0.0
-        for place in range(starts[i], starts[i + 1]):
-            for k in range(len(row)):
-                row[k] += weights[place] * vectors[columns[place], k]
-        for k in range(len(row)):
-            row[k] *= inverse[i]
-        for place in range(starts[i], starts[i + 1]):
-            for k in range(len(row)):
-                result[columns[place], k] -= weights[place] * row[k]
-
-
-@compiled
-def subtract_product_of_one(starts, columns, weights, inverse, vector, result):
-    """`subtract_product` of one vector, [columns of E], in half the time."""
+def subtract_product(starts, columns, weights, inverse, vector, result):
+    """Subtract E' diag(inverse) E times `vector` [columns of E] from `result`. E, sparse by rows, is read once, and no array as
+    large as its rows is needed."""
     for i in range(len(starts) - 1):
         value = 0.0
         for place in range(starts[i], starts[i + 1]):

@@ -14,8 +14,9 @@ from itertools import combinations
 
 import numpy as np
 
+from tfglm.data.numbered import empty_slots, number_rows
 from tfglm.design.design import Design
-from tfglm.engine.cell_kernels import add_left, add_numbered, number_rows, widen
+from tfglm.engine.cell_kernels import add_left, add_numbered, widen
 from tfglm.engine.evaluated import Evaluated
 from tfglm.engine.passes import OTHER_PASSES, Pass, SumPass
 from tfglm.engine.sums import WEIGHT
@@ -27,11 +28,6 @@ NO_CLUSTER = -1
 def pairs_of_absorbed(design: Design) -> list[tuple[int, int]]:
     """The numbers of all two absorbed parts."""
     return list(combinations(design.absorbed_parts, 2))
-
-
-def empty_slots(keys: int) -> np.ndarray:
-    """Return a hash table for so many keys; at least half of its slots stay free."""
-    return np.full(2 ** int(np.ceil(np.log2(2 * max(keys, 8)))), -1, np.int32)
 
 
 class LevelPairs:

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 
+from tfglm.data.numbered import Numbered
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
 from tfglm.design.terms import DesignTerm
@@ -31,7 +32,7 @@ from tfglm.solvers import rectifier
 from tfglm.solvers.cluster_sums import Columns, Scores
 from tfglm.solvers.information import Blocks, Factored, assemble, gradient, null_vectors
 from tfglm.solvers.objective import NOT_FACTORED, CountedRows, Objective, Point, Separation, Solution
-from tfglm.solvers.pattern import Numbered, Pattern
+from tfglm.solvers.pattern import Pattern
 from tfglm.solvers.prepare import by_coefficient, initial_status, null_model
 from tfglm.solvers.run import Run
 from tfglm.solvers.separation import terms_in

@@ -13,34 +13,10 @@ import numpy as np
 import scipy.sparse
 
 from tfglm.design.design import Design
-from tfglm.engine.cell_kernels import count_rows, insert_all, number_all, number_components, place_in_rows, unite
-from tfglm.engine.cells import empty_slots
+from tfglm.engine.cell_kernels import count_rows, number_components, place_in_rows, unite
 
 SWEEPS = 4
 """Rounds of projections for three or more factors; a round projects for each pair of factors."""
-
-
-class Numbered:
-    """A table that numbers keys in the order of their arrival."""
-
-    def __init__(self) -> None:
-        self._slots, self._keys, self._count = empty_slots(0), np.empty(0, np.int64), 0
-
-    def add(self, keys: np.ndarray) -> np.ndarray:
-        """The numbers of these keys, int32. New keys get the next numbers."""
-        most = self._count + len(keys)
-        if 2 * most > len(self._slots):
-            self._slots = empty_slots(most)
-            insert_all(self.keys, self._slots)
-        if most > len(self._keys):
-            self._keys = np.concatenate([self.keys, np.empty(2 * most - self._count, np.int64)])
-        numbers = np.empty(len(keys), np.int32)
-        self._count = number_all(keys.astype(np.int64), self._slots, self._keys, self._count, numbers)
-        return numbers
-
-    @property
-    def keys(self) -> np.ndarray:
-        return self._keys[: self._count]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from tfglm.engine.cell_kernels import subtract_product, subtract_product_of_one, subtract_squares
+from tfglm.engine.cell_kernels import subtract_product, subtract_squares
 from tfglm.errors import UserError
 from tfglm.solvers.approximate_cholesky import ApproximateCholesky
 from tfglm.solvers.information import Blocks, Factored
@@ -130,12 +130,12 @@ class SparsePart:
     def _reduced(self, vectors: np.ndarray) -> np.ndarray:
         """T times vectors, [o, columns]."""
         entries, (with_largest, among) = self.pattern.with_largest, self._blocks
-        result = self.diagonal[self.pattern.others][:, None] * vectors
         args = (entries.starts, entries.columns, with_largest.data, self._inverse[:, 0])
-        if vectors.shape[1] == 1:
-            subtract_product_of_one(*args, vectors[:, 0], result[:, 0])
-        else:
-            subtract_product(*args, vectors, result, np.empty(vectors.shape[1]))
+        by_vector = np.ascontiguousarray(vectors.T)
+        result = self.diagonal[self.pattern.others] * by_vector
+        for vector, of_vector in zip(by_vector, result, strict=True):
+            subtract_product(*args, vector, of_vector)
+        result = np.ascontiguousarray(result.T)
         if among.nnz:
             result += product(among, vectors) + product(among.T, vectors)
         return result
