@@ -52,13 +52,8 @@ PRODUCER, DIMENSIONS = 1, 2
 
 
 def write(values: Mapping[str, Any], prefix: Path) -> None:
-    """Write a checkpoint with these numbers and arrays, which `read` and TensorFlow read.
-
-    Raises
-    ------
-    UserError
-        If there is no room for the files.
-    """
+    """Write a checkpoint with these numbers and arrays, which `read` and TensorFlow read. Raises UserError if there is no
+    room."""
     from tfglm.crc32c import masked
 
     arrays = {name.encode(): np.ascontiguousarray(value).reshape(np.shape(value)) for name, value in values.items()}
@@ -83,19 +78,9 @@ def write(values: Mapping[str, Any], prefix: Path) -> None:
 
 
 def read(prefix: Path) -> dict[str, np.ndarray]:
-    """The arrays of a checkpoint, by name.
-
-    Parameters
-    ----------
-    prefix
-        The path of the checkpoint's files without `.index` and `.data-00000-of-00001`.
-
-    Raises
-    ------
-    UserError
-        Names the file that is missing, damaged, or of a kind that TensorFlow may write and `save` does not: compressed blocks,
-        big-endian numbers, strings, variables in slices.
-    """
+    """The arrays of a checkpoint, by name. The prefix is the path of its files without `.index` and `.data-00000-of-00001`.
+    Raises UserError, which names the file that is missing, damaged, or of a kind that TensorFlow may write and `save` does
+    not: compressed blocks, big-endian numbers, strings, variables in slices."""
     path = index = prefix.with_name(f"{prefix.name}.index")
     remedy = digests.remedy(prefix.parent)
     arrays = {}

@@ -53,18 +53,9 @@ class Inputs(NamedTuple):
 
 
 class Covariates(tf.Module):
-    """The columns that a prediction needs, in the form of the data: text as strings ('' if missing), numbers as float64
-    (NaN if missing), and images as uint8 [rows, height, width].
-
-    Parameters
-    ----------
-    design
-        The design that reads them.
-    substitutes
-        The level that replaces unseen levels, by factor.
-    section
-        The section of the config, `models` or `networks`, for messages.
-    """
+    """The columns that a prediction needs, in the form of the data: text as strings ('' if missing), numbers as float64 (NaN
+    if missing), and images as uint8 [rows, height, width]. `substitutes` has the level that replaces unseen levels, by
+    factor. The section, `models` or `networks`, is for messages."""
 
     def __init__(self, design: Design, substitutes: Mapping[str, int], section: str) -> None:
         super().__init__()
@@ -207,21 +198,9 @@ def outputs(design: Design, eta: tf.Tensor) -> dict[str, tf.Tensor]:
 def linear_predictor(
     coefficients: tf.Tensor, parts: Sequence[tuple[int, int, int]], groups: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
-    """Return the linear predictor without the offset; the counterpart of `engine.kernels.add_linear_predictor` for tensors.
-
-    Parameters
-    ----------
-    coefficients
-        [coefficients], or [coefficients, classes] for a linear predictor of each class.
-    parts
-        First coefficient, grouping and multiplier of each part; -1 for none.
-    groups, numbers
-        [rows, groupings] and [rows, multipliers].
-
-    Returns
-    -------
-    [rows], or [rows, classes].
-    """
+    """Return the linear predictor without the offset, [rows], or [rows, classes] for coefficients [coefficients, classes];
+    the counterpart of `engine.kernels.add_linear_predictor` for tensors. `parts` have the first coefficient, grouping and
+    multiplier of each, -1 for none. `groups` and `numbers` are [rows, groupings] and [rows, multipliers]."""
     rows, classes = tf.shape(groups)[0], coefficients.shape[1:].as_list()
     eta = tf.zeros([rows, *classes], coefficients.dtype)
     for first, grouping, number in parts:

@@ -51,26 +51,10 @@ class Refused(Exception):
 
 
 class RawColumns:
-    """Computes the columns `needed` by a model from those of a layout.
-
-    `kinds` are the columns that it takes: `text`, also for a date or a time in a format; `number`, NaN if missing; `image`.
-
-    Parameters
-    ----------
-    layout
-        The layout of the files.
-    derive
-        The SQL expressions that the config adds to it.
-    needed
-        The kind of each column that the model reads, as `export.kinds` has them.
-    where
-        The key of the config, for messages.
-
-    Raises
-    ------
-    UserError
-        If a column is computed from something that TensorFlow does not compute alike.
-    """
+    """Computes the columns `needed` by a model, with their kinds as `export.kinds` has them, from those of a layout and the
+    SQL expressions that the config derives. `kinds` are the columns that it takes: `text`, also for a date or a time in a
+    format; `number`, NaN if missing; `image`. Raises UserError, which begins with the key `where`, if a column is computed
+    from something that TensorFlow does not compute alike."""
 
     def __init__(self, layout: Layout, derive: Mapping[str, str], needed: Mapping[str, str], where: str) -> None:
         self._layout, self._needed, self._where = layout, dict(needed), where

@@ -11,21 +11,9 @@ from tfglm.formula.read import columns_of, covariates_in
 
 
 def column_problems(config: Config, layouts: Collection[Layout], unparsed: Collection[str] = ()) -> list[str]:
-    """Return the mistakes in the column names of a config, as far as layouts show them.
-
-    Parameters
-    ----------
-    config
-        The config. Only the models to fit are checked.
-    layouts
-        All layouts that some file may have.
-    unparsed
-        Places of formulas that could not be parsed. Their words are reported only if they resemble a column.
-
-    Returns
-    -------
-    Messages, each beginning with its key.
-    """
+    """Return the mistakes in the column names of a config, as far as layouts show them, as messages that begin with their
+    key. Only the models to fit are checked. Of formulas that could not be parsed (`unparsed`) words are reported only if
+    they resemble a column."""
     kept, offered = config.data.columns, offered_columns(config, layouts)
     places: dict[str, list[str]] = {}
     for place, column in named_columns(config):

@@ -75,32 +75,11 @@ def csv_blocks(
     checksum: xxh3_128 | None,
     buffers: Buffers,
 ) -> Iterator[InputBlock]:
-    """The lines of a CSV file behind its header, or all of a file without one.
-
-    Parameters
-    ----------
-    path
-        The file, packed or not.
-    block_bytes
-        Size of a block; a longer line enlarges it.
-    threads
-        Threads that unpack.
-    fields
-        If given, the number of fields of a row: then no block ends within a quoted text of several lines.
-    numbered
-        Whether to count lines, so that each block knows the number of its first line. Counting takes time.
-    dialect
-        How the file is written.
-    checksum
-        Receives all bytes read, including the header.
-    buffers
-        The pool that blocks are taken from. The consumer returns a block after use.
-
-    Raises
-    ------
-    UserError
-        If the file cannot be unpacked, or has a line longer than LONGEST_LINE.
-    """
+    """The lines of a CSV file, packed or not, behind its header, or all of a file without one. A line longer than
+    `block_bytes` enlarges the block. If the number of `fields` of a row is given, no block ends within a quoted text of
+    several lines. With `numbered` each block knows the number of its first line, which takes time. `checksum` receives all
+    bytes, including the header. The consumer returns each block to `buffers`. Raises UserError if the file cannot be
+    unpacked, or has a line longer than LONGEST_LINE."""
     with opened(path, threads, dialect.sheet) as stream, reported(path):
         skipped, header = csv_lines.header_line(stream, comment=dialect.comment.encode())
         if checksum:

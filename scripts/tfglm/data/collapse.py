@@ -49,25 +49,9 @@ def collapse(
     folder: Path,
     log: Callable[[str], None] = lambda message: None,
 ) -> Manifest:
-    """Sum the training rows that agree, and write the collapsed rows.
-
-    Parameters
-    ----------
-    files
-        The ingested files, in order.
-    dictionary
-        The dictionary of all files.
-    settings
-        The columns in which rows have to agree, and those to sum.
-    folder
-        The folder to write; it appears complete or not at all.
-    log
-        Takes each message.
-
-    Returns
-    -------
-    The manifest. If reading collapsed rows would not pay, it has no shards, and the reason is under `dropped`.
-    """
+    """Sum the training rows that agree in the columns of the settings, and write the collapsed rows to `folder`, which
+    appears complete or not at all. If reading collapsed rows would not pay, the manifest has no shards, and the reason is
+    under `dropped`."""
     known = [name for name in settings.columns if name in dictionary.columns]
     settings, rows = settings.model_copy(update={"columns": known}), dictionary.rows["train"]
     many = [name for name in known if dictionary.columns[name].distinct is None]

@@ -12,18 +12,10 @@ from tfglm.errors import UserError
 
 
 def fetch(address: str, query: str, path: Path) -> None:
-    """Write the rows that a query selects to a Parquet file. The database sends them in blocks, so that their number does not
-    matter.
+    """Write the rows that a query selects to a Parquet file, in blocks, so that their number does not matter.
 
-    Parameters
-    ----------
-    address
-        That of the database, `postgresql://user@host:port/name`. Passwords come from ~/.pgpass and the like (libpq).
-    query
-        SQL. The transaction is read-only, so that a mistake changes nothing.
-    path
-        The file. Values of the type numeric become floating-point numbers, the nearest ones.
-
+    The address is `postgresql://user@host:port/name`; passwords come from ~/.pgpass and the like (libpq). The transaction is
+    read-only, so that a mistake changes nothing. Values of the type numeric become the nearest floating-point numbers.
     Raises UserError, with what the database says.
     """
     try:

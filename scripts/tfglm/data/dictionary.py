@@ -155,28 +155,14 @@ def merge(
     rare: Mapping[str, int] | None = None,
     order: Mapping[str, list[str]] | None = None,
 ) -> Dictionary:
-    """Build the dictionary of several ingested files.
+    """Build the dictionary of several ingested files with the same columns.
 
-    Parameters
-    ----------
-    files
-        Files with the same columns.
-    missing
-        By column, whether rows without a value are dropped (`drop`, the default) or have a level of their own (`level`).
-    rare
-        By column, the number of training rows below which a level is rare.
-    order
-        By column, its levels in their order.
+    By column, `missing` says whether rows without a value are dropped (`drop`, the default) or have a level of their own
+    (`level`); `rare` is the number of training rows below which a level is rare; `order` has the levels in their order.
 
-    Returns
-    -------
-    Dictionary
-
-    Raises
-    ------
-    UserError
-        If a column is text in one file and numbers in another, has no value in any file, or has a value that is written
-        like a reserved level such as `(rare)`; and for an order that lacks a level, or names one that no training row has.
+    Raises UserError if a column is text in one file and numbers in another, has no value in any file, or has a value that is
+    written like a reserved level such as `(rare)`; and for an order that lacks a level, or names one that no training row
+    has.
     """
     missing, rare, order = missing or {}, rare or {}, order or {}
     problems = Problems()
@@ -294,25 +280,9 @@ def value_of(kind: Kind) -> pl.Expr:
 
 
 def merge_column(name: str, tables: _LevelTables, fewest: int | None, missing_is_level: bool) -> Column:
-    """Merge a column over all files.
-
-    Parameters
-    ----------
-    name
-        The column.
-    tables
-        The tables of levels of the files.
-    fewest
-        Rows that a level needs to be kept apart (data.rare), if it says so.
-    missing_is_level
-        Whether a missing value is a level (data.missing).
-
-    Raises
-    ------
-    UserError
-        If no row of any file has a value, if a value is written like the level that stands for others, if the column is text in
-        some files only, or if it is an integer beyond 2^53 in one file and a number in another.
-    """
+    """Merge a column over the tables of levels of all files. Levels of fewer than `fewest` rows are rare (data.rare). Raises
+    UserError if no row of any file has a value, if a value is written like the level that stands for others, if the column
+    is text in some files only, or if it is an integer beyond 2^53 in one file and a number in another."""
     files = tables.files
     whole = [tables.table(number, name) for number in range(len(files))]
     kinds = kinds_of(name, files, whole)

@@ -38,43 +38,16 @@ def ingest(
     edition: int = 0,
     executor: ThreadPoolExecutor | None = None,
 ) -> Manifest:
-    """Write the shards, the levels and the manifest of one input file.
+    """Write the shards, the levels and the manifest of one CSV or Parquet file to `folder`, which appears complete or not at
+    all.
 
-    Parameters
-    ----------
-    path
-        A CSV file, plain or packed, or a Parquet file.
-    file
-        The name of the file in results. The random numbers of its rows depend on it.
-    layouts
-        The layouts that the file may have, by name.
-    settings
-        The rows and columns to keep, and the split of each row. With `bad_rows` "drop", unreadable lines are counted, and
-        the first ones are logged.
-    folder
-        The folder to write; it appears complete or not at all.
-    threads
-        Threads that parse, shuffle and write. Their number changes no byte.
-    log
-        Takes each message.
-    compiled
-        Whether compiled code parses plain lines; by default it does so for large files. It changes no byte.
-    limits
-        The numbers of values from which columns are stored in another way, and the size of pieces.
-    edition
-        How often the content of the file has changed, for the record beside the manifest.
-    executor
-        The threads, by default new ones. Files that are read with the same threads share the distinct values of their fields.
+    `file` is the name in results; the random numbers of rows depend on it. With `bad_rows` "drop", unreadable lines are
+    counted, and the first ones are logged. Neither the number of `threads` nor `compiled` changes a byte; by default
+    compiled code parses the plain lines of large files. `edition` says how often the content of the file has changed. Files
+    that are read with the same `executor` share the distinct values of their fields.
 
-    Returns
-    -------
-    Manifest
-
-    Raises
-    ------
-    UserError
-        If the file cannot be read, changes during ingest or lacks a column, an expression cannot be evaluated, or a value
-        is not finite. The message names the file and, if possible, the line.
+    Raises UserError if the file cannot be read, changes during ingest or lacks a column, an expression cannot be evaluated,
+    or a value is not finite. The message names the file and, if possible, the line.
     """
     before = editions.FileStatus.of(path)
     recognition = recognised(path, layouts, settings)

@@ -27,23 +27,9 @@ class Recognition:
 
 
 def recognised(path: Path, candidates: Mapping[str, Layout], settings: SelectionConfig) -> Recognition:
-    """Return the layout of a file, which `choose` determines from the header.
-
-    Parameters
-    ----------
-    path
-        The file.
-    candidates
-        Layouts by name. A config that names none uses the shipped layouts. If none of these fits, a Parquet file uses the
-        columns and types of its own schema.
-    settings
-        What the config needs of the columns.
-
-    Raises
-    ------
-    UserError
-        If the file has no header, and as `choose` does.
-    """
+    """Return the layout of a file, which `choose` determines from the header. A config that names no layout uses the shipped
+    ones. If none of these fits, a Parquet file uses the columns and types of its own schema. Raises UserError if the file
+    has no header, and as `choose` does."""
     kind = kind_of_file(path)
     if kind in ("workbook", "stata", "spss", "json"):
         candidates = {name: as_converted(layout, kind) for name, layout in candidates.items()}
@@ -84,31 +70,13 @@ def layout_of_schema(path: Path) -> Layout:
 def choose(
     headers: Mapping[str, Sequence[str]], candidates: Mapping[str, Layout], settings: SelectionConfig, source: str
 ) -> str:
-    """Choose the layout of a file by its header.
+    """Choose the layout of a file by its header; `headers` has the names of its columns, split by the separator of each
+    layout.
 
     A layout fits if the header has every column of it that the config needs. Among the fitting layouts, the best has the
-    most columns in the header, and then the fewest other columns.
-
-    Parameters
-    ----------
-    headers
-        The names of the columns of the file, split by the separator of each layout.
-    candidates
-        Layouts by name.
-    settings
-        What the config needs of the columns.
-    source
-        The file, as messages name it.
-
-    Returns
-    -------
-    The name of the layout.
-
-    Raises
-    ------
-    UserError
-        If no layout fits; the message names the file and the nearest layout. Or if the expressions of the config contain
-        errors for the layout of the file, or for the nearest layout if they fit none.
+    most columns in the header, and then the fewest other columns. Raises UserError if no layout fits, which names the file
+    (`source`) and the nearest layout; or if the expressions of the config contain errors for the layout of the file, or for
+    the nearest layout if they fit none.
     """
 
     def likeness(name: str) -> tuple[int, int]:

@@ -103,23 +103,9 @@ class InputReader:
         return reader
 
     def kept_rows(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[KeptRows]:
-        """Yield the kept rows, block by block in the order of the file.
-
-        Parameters
-        ----------
-        executor
-            Parses the blocks.
-        threads
-            Blocks that are parsed at the same time; one more block waits.
-        compiled
-            Whether compiled code parses plain lines from the first block on. By default it is loaded while the first blocks
-            of a large file are parsed.
-
-        Raises
-        ------
-        UserError
-            If a line or block cannot be read.
-        """
+        """Yield the kept rows, block by block in the order of the file. `threads` blocks are parsed at the same time, and
+        one more waits. By default compiled code is loaded while the first blocks of a large file are parsed; `compiled` says
+        whether it parses plain lines from the first block on. Raises UserError if a line or block cannot be read."""
         if compiled:
             self.parser.compile()
         loading = executor.submit(self.parser.compile) if compiled is None and self.parser.is_large() else None

@@ -22,22 +22,8 @@ ROWS_AT_ONCE = 2**14
 
 
 def combinations(file: IngestedFile, columns: Sequence[str], required: Collection[str]) -> np.ndarray:
-    """Return the combinations of codes that occur in the training rows of one file.
-
-    Parameters
-    ----------
-    file
-        The file, ingested.
-    columns
-        Columns of the data that have codes.
-    required
-        Required columns: a row without a value in one of them does not count.
-
-    Returns
-    -------
-    int64 array [combinations, columns]
-        In ascending order.
-    """
+    """Return the combinations of codes that occur in the training rows of one file, int64 [combinations, columns] in
+    ascending order. A row without a value in one of the `required` columns does not count."""
     columns = [file.codes(column).name for column in columns]
     sizes = [len(file.values(column)) + 1 for column in columns]
     seen = np.zeros(0, np.int64)
@@ -52,28 +38,11 @@ def combinations(file: IngestedFile, columns: Sequence[str], required: Collectio
 def sample(
     files: Sequence[IngestedFile], column: str, required: Collection[str], most_rows: int = MOST_SAMPLED
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of a column in a sample of the training rows.
+    """Return the distinct values of a column of numbers in a sample of about `most_rows` training rows, float64 in ascending
+    order, and how often each occurs, int64. Rows without a value in one of the `required` columns do not count.
 
-    The sample consists of the first rows of each shard, in proportion to the rows of its file. They are a fair sample of
-    the file.
-
-    Parameters
-    ----------
-    files
-        All ingested files.
-    column
-        A column of numbers.
-    required
-        Required columns: a row without a value in one of them does not count.
-    most_rows
-        The approximate number of rows of the sample.
-
-    Returns
-    -------
-    values : float64 array [distinct values]
-        In ascending order.
-    rows : int64 array [distinct values]
-        How often each occurs in the sample.
+    The sample consists of the first rows of each shard, in proportion to the rows of its file. They are a fair sample of the
+    file.
     """
     drawn = [np.zeros(0)]
     for file, shard, rows in sampled_shards(files, most_rows):
@@ -96,12 +65,8 @@ def sampled_shards(files: Sequence[IngestedFile], most_rows: int) -> Iterator[tu
 def sampled_rows(
     files: Sequence[IngestedFile], columns: Sequence[str], required: Collection[str], most_rows: int = MOST_SAMPLED
 ) -> dict[str, np.ndarray]:
-    """Return the values of several columns in the same sample of the training rows, which `sample` describes.
-
-    Returns
-    -------
-    By column, [rows]: float64 numbers, or text as objects; NaN or '' if missing. Text without codes is absent.
-    """
+    """Return the values of several columns in the same sample of the training rows, which `sample` describes: by column,
+    [rows], float64 numbers, or text as objects; NaN or '' if missing. Text without codes is absent."""
     kept = [
         name
         for name in columns
@@ -191,26 +156,9 @@ def moments(
     required: Collection[str],
     columns_of: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and variance of a transformed column of numbers. A row has the product of `multiplicities` as its weight.
-
-    Parameters
-    ----------
-    files
-        All ingested files.
-    column
-        A column of numbers.
-    multiplicities
-        Columns of weights, frequencies or trials.
-    required
-        Required columns: a row without a value in one of them does not count.
-    columns_of
-        Transforms values to [values, columns].
-
-    Returns
-    -------
-    mean, variance : float64 arrays [columns]
-        The divisor is the sum of the weights. The variance of a constant column is 0. NaN if no row has a weight.
-    """
+    """Return mean and variance, [columns], of a number that `columns_of` transforms to [values, columns]. A row has the
+    product of the columns `multiplicities` as its weight, and does not count without a value in one of the `required`
+    columns. The divisor is the sum of the weights. The variance of a constant column is 0. NaN if no row has a weight."""
     weight_sum, mean, squares, low, high = 0.0, np.zeros(1), np.zeros(1), np.full(1, np.inf), np.full(1, -np.inf)
     for file in files:
         for shard in training_shards(file):
@@ -248,26 +196,9 @@ def means_of_products(
     required: Collection[str],
     columns_of: Sequence[Callable[[np.ndarray], np.ndarray]],
 ) -> np.ndarray:
-    """Return the means over the training rows of all products of a transformed number of each column.
-
-    Parameters
-    ----------
-    files
-        All ingested files.
-    columns
-        Columns of numbers.
-    frequency
-        A column that says how often each row counts; None for once.
-    required
-        Required columns: a row without a value in one of them does not count.
-    columns_of
-        For each column, transforms values to [values, width].
-
-    Returns
-    -------
-    float64 array [products]
-        The number of the last column varies fastest.
-    """
+    """Return the means over the training rows of all products of a transformed number of each column, [products]; the number
+    of the last column varies fastest. Each of `columns_of` transforms values to [values, width]. A row counts as often as
+    its `frequency` says, and not at all without a value in one of the `required` columns."""
     total, rows = np.zeros(1), 0.0
     for file in files:
         for shard in training_shards(file):

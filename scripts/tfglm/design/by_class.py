@@ -21,23 +21,9 @@ from tfglm.formula.terms import INTERCEPT, Intercept
 
 
 def by_class(design: Design, reference: str | None, where: str) -> Design:
-    """Give each class but the reference class a linear predictor of its own; the reference class gets only the penalised
-    terms.
-
-    Parameters
-    ----------
-    design
-        A design with a categorical response and the terms of one linear predictor.
-    reference
-        The reference class; by default the first one.
-    where
-        The section of the config that a message names.
-
-    Raises
-    ------
-    UserError
-        If there is no such class.
-    """
+    """Give each class but the `reference` class (by default the first) a linear predictor of its own; the reference class
+    gets only the penalised terms. The design has a categorical response and the terms of one linear predictor. Raises
+    UserError, which begins with the section `where`, if there is no such class."""
     assert design.classes
     labels = design.classes.levels
     if reference is not None and reference not in labels:

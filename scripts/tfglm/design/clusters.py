@@ -41,22 +41,8 @@ class ClustersOf(NamedTuple):
 def clusters_of(
     errors: StdErrors, columns: Sequence[Column], files: Sequence[IngestedFile], dictionary: Dictionary, where: str
 ) -> ClustersOf:
-    """The clusters of the training rows.
-
-    Parameters
-    ----------
-    errors, columns
-        The standard errors of the config, and the columns that they name.
-    files, dictionary
-        The data.
-    where
-        The key that messages begin with.
-
-    Raises
-    ------
-    UserError
-        If a column does not determine which rows belong together, or the order of dates.
-    """
+    """The clusters of the training rows by the columns that the standard errors name. Raises UserError, which begins with
+    the key `where`, if a column does not determine which rows belong together, or the order of dates."""
     of_columns = tuple(clusters_in(column, where) for column in columns)
     if errors.kind in SERIAL:
         check_dates(errors, of_columns[0], files, dictionary, where)
@@ -103,24 +89,8 @@ def numbers_by_code(
 def cells_of(
     clusters: Sequence[Clusters], files: Sequence[IngestedFile], required: Collection[str], where: str
 ) -> tuple[ClusterIntersections, ...]:
-    """The clusters of training rows that agree in two or more columns.
-
-    Parameters
-    ----------
-    clusters
-        The clusters of each column.
-    files
-        All ingested files.
-    required
-        Required columns: a row without a value in one of them does not count.
-    where
-        The key that messages begin with.
-
-    Raises
-    ------
-    UserError
-        If there are too many combinations.
-    """
+    """The clusters of training rows that agree in two or more columns. A row without a value in one of the `required`
+    columns does not count. Raises UserError, which begins with the key `where`, if there are too many combinations."""
     numbers = [cluster_numbers(each, files, required) for each in clusters]
     found = []
     for size in range(2, len(clusters) + 1):

@@ -122,24 +122,11 @@ class Recoding:
 
 
 def recoding(design: Design, known: np.ndarray, asked: Mapping[str, str]) -> Recoding:
-    """How a table codes the factors of a model.
+    """How a table codes the factors of a model. `known` [p] says which coefficients of levels are finite; `asked` has
+    reference levels by factor or, with `contr.sum`, the level whose coefficient is left out (by default the last).
 
     Contrasts ignore levels whose coefficient is not finite: they equal the contrasts of a fit without the rows of these
-    levels.
-
-    Parameters
-    ----------
-    design
-        The model.
-    known
-        Which coefficients of levels are finite, [p].
-    asked
-        Reference levels by factor; with `contr.sum`, the level whose coefficient is left out (by default the last).
-
-    Raises
-    ------
-    UserError
-        If the contrasts of a factor need a level that has no finite coefficient.
+    levels. Raises UserError if the contrasts of a factor need a level that has no finite coefficient.
     """
     left_out: dict[str, int] = {}
     of_factor: dict[str, scipy.sparse.csr_array] = {}

@@ -23,26 +23,9 @@ def check_kinds(
     with_level: Collection[str] = (),
     with_order: Collection[str] = (),
 ) -> None:
-    """Check that a model uses each column according to its kind.
-
-    Parameters
-    ----------
-    where
-        The place of the model in the config; messages begin with it.
-    settings, formula
-        Its keys, and its formula.
-    kinds
-        The kind of each column. Columns that are absent or of unknown kind pass.
-    with_level
-        The columns whose missing values are a level (data.missing).
-    with_order
-        The columns whose levels have an order (data.order).
-
-    Raises
-    ------
-    UserError
-        If columns have the wrong kind; the message lists them all.
-    """
+    """Check that a model uses each column according to its kind. Columns that are absent or of unknown kind pass. Missing
+    values of the columns `with_level` are a level (data.missing); the levels of those `with_order` have an order
+    (data.order). Raises UserError, which begins with `where` and lists all columns of a wrong kind."""
     problems = Problems()
     with problems.collected():
         check_response(where, settings, formula.response, kinds, with_level, with_order)

@@ -13,17 +13,8 @@ from tfglm.design.factors import Categorical
 
 
 def levels_by_code(factor: Categorical, files: Sequence[IngestedFile], otherwise: int) -> list[np.ndarray]:
-    """Return the level number of each code of a column, for each file, int32; code 0 is a missing value.
-
-    Parameters
-    ----------
-    factor
-        The factor of the column.
-    files
-        The files with the codes.
-    otherwise
-        The number for values without a level.
-    """
+    """Return the level number of each code of a column, for each file, int32; code 0 is a missing value, and values without
+    a level get `otherwise`."""
     missing = np.int32(factor.level_of_missing(otherwise))
     return [
         np.append(missing, of_file)

@@ -60,16 +60,9 @@ def form_of(design: Design, part: Part) -> int:
 
 
 def apart(numbers: Sequence[tuple[Numeric, np.ndarray]], rows: np.ndarray) -> list[Numeric]:
-    """Subtract from each number of a column what earlier numbers explain, if they nearly determine it.
-
-    Parameters
-    ----------
-    numbers
-        The factors in the order of the formula, each with its numbers for the distinct values of the column,
-        [distinct values, width].
-    rows
-        How many rows have each value.
-    """
+    """Subtract from each number of a column what earlier numbers explain, if they nearly determine it. The factors are in
+    the order of the formula, each with its numbers for the distinct values of the column, [distinct values, width]; `rows`
+    says how many rows have each value."""
     weight = np.sqrt(rows / rows.sum())[:, None]
     basis, result = np.zeros((len(rows), 0)), []
     places: list[Number] = []
@@ -195,22 +188,12 @@ def _rescaling(
 
 
 def null_space(design: Design, present: np.ndarray, terms: Collection[str]) -> np.ndarray:
-    """The null directions that follow from the formula alone.
+    """The null directions that follow from the formula alone for these `terms`, on the scale of the data, [directions,
+    coefficients]; they may depend on each other. `present` [coefficients] says whether a column has an entry that is not
+    zero.
 
-    The groups of two parts with the same multiplier, added up by the levels of the factors that they share, are the same columns.
-
-    Parameters
-    ----------
-    design
-        The parts of the formula.
-    present
-        Whether the column of a coefficient has an entry that is not zero, [coefficients].
-    terms
-        Those that are looked at.
-
-    Returns
-    -------
-    Directions on the scale of the data, [directions, coefficients], which may depend on each other.
+    The groups of two parts with the same multiplier, added up by the levels of the factors that they share, are the same
+    columns.
     """
     directions = []
     for first, second in combinations([part for part in design.parts if part.term.name in terms], 2):
@@ -234,23 +217,12 @@ def null_space(design: Design, present: np.ndarray, terms: Collection[str]) -> n
 
 
 def hold(null: np.ndarray, order: np.ndarray, sizes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Choose coefficients to hold at zero so that the others are unique.
+    """Choose the first coefficients in this `order` of positions that can all be held at zero so that the others are unique,
+    and a basis of the `null` directions that change no prediction, [directions, coefficients]. Each basis vector belongs to
+    a held coefficient: it is 1 there and 0 at the other held coefficients.
 
-    An entry within the rounding error of its summands counts as 0, so the units of coefficients do not change the choice.
-
-    Parameters
-    ----------
-    null
-        Directions that change no prediction, [directions, coefficients].
-    order
-        The positions of coefficients, in the order of preference for holding.
-    sizes
-        The size of the summands of each entry of `null`; by default the entries are exact.
-
-    Returns
-    -------
-    The first coefficients in this order that can all be held at zero, and a basis of the directions. Each basis vector
-    belongs to one of these coefficients: it is 1 there and 0 at the other held coefficients.
+    An entry within the rounding error of its summands, whose `sizes` are by default exact, counts as 0, so the units of
+    coefficients do not change the choice.
     """
     unit = np.abs(null).max(0, initial=0.0)
     unit[unit == 0] = 1.0

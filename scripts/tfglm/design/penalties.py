@@ -7,20 +7,9 @@ from tfglm.formula.terms import Formula
 
 
 def penalty_factors(where: str, settings: DesignConfig, formula: Formula) -> tuple[tuple[str, float], ...]:
-    """By what the penalties of terms are multiplied, where that is not 1: 0 for those that are left alone.
-
-    Parameters
-    ----------
-    where
-        The place of the model in the config, which messages begin with.
-    settings, formula
-        Its keys, and its formula.
-
-    Raises
-    ------
-    UserError
-        For a term that the formula has not, or that is named twice; and if no term is left to penalise.
-    """
+    """By what the penalties of terms are multiplied, where that is not 1: 0 for those that are left alone. Raises UserError,
+    which begins with `where`, for a term that the formula has not, or that is named twice; and if no term is left to
+    penalise."""
     names = [term.name for term in formula.terms]
     asked = [("unpenalised", text, 0.0) for text in settings.unpenalised]
     asked += [("penalty_factors", text, factor) for text, factor in settings.penalty_factors.items()]

@@ -23,23 +23,12 @@ class Scenario:
 def scenarios(
     design: Design, wanted: Mapping[str, Mapping[str, str]], offset_at: float | None = None
 ) -> dict[str, Scenario]:
-    """Return the scenarios under `margins_at`.
+    """Return the scenarios under `margins_at`, which have values by column as text. `offset_at` sets the column of the
+    offset in all.
 
-    Parameters
-    ----------
-    design
-        The model.
-    wanted
-        By the name of a scenario the values by column, as text.
-    offset_at
-        The value of the key `offset_at`, which sets the column of the offset in all scenarios.
-
-    Raises
-    ------
-    UserError
-        For a column that is no covariate, or that `offset_at` sets too; for a level that no training row has; and for a value
-        that is no number, at which a function of the formula is not finite, or that is outside the range that a spline has
-        learnt.
+    Raises UserError for a column that is no covariate, or that `offset_at` sets too; for a level that no training row has;
+    and for a value that is no number, at which a function of the formula is not finite, or that is outside the range that a
+    spline has learnt.
     """
     problems, result = Problems(), {}
     for name, values in wanted.items():

@@ -241,20 +241,10 @@ def learn_thin_plates(points: np.ndarray, share: np.ndarray, k: int, options: Ma
 def diagonalised(
     columns: np.ndarray, plain: np.ndarray, penalty: np.ndarray, share: np.ndarray
 ) -> tuple[np.ndarray, list[float]]:
-    """Return the matrix that makes the columns of a smooth of those of a basis, and their penalties.
-
-    Parameters
-    ----------
-    columns
-        The basis at the distinct values of the training rows, [values, basis].
-    plain
-        What makes the constant and straight lines of it, [1 + lines, basis]. The lines have the mean 0 over the training rows,
-        and no correlation.
-    penalty
-        Of the basis, [basis, basis].
-    share
-        The share of the rows at each value.
-    """
+    """Return the matrix that makes the columns of a smooth of those of a basis at the distinct values of the training rows,
+    [values, basis], and their penalties. `plain` [1 + lines, basis] makes the constant and straight lines, which have the
+    mean 0 over the training rows and no correlation. `penalty` is [basis, basis]; `share` is the share of the rows at each
+    value."""
     moments = columns.T @ (share[:, None] * columns)
     # The complement of constants and lines, orthogonal to both over the training rows.
     wiggly = np.linalg.qr((plain @ moments).T, mode="complete")[0][:, len(plain) :]

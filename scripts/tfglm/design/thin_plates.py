@@ -38,26 +38,12 @@ def centres_of(points: np.ndarray) -> np.ndarray:
 
 
 def basis_of(points: np.ndarray, share: np.ndarray, k: int) -> tuple[dict, np.ndarray, np.ndarray]:
-    """Return the truncated basis of thin plate splines of order 2.
+    """Return the truncated basis of k thin plate splines of order 2 for the distinct points of the training rows, [points,
+    columns] with one column or two in ascending order, and the `share` of the rows at each.
 
-    Parameters
-    ----------
-    points
-        The distinct points of the training rows in ascending order, [points, columns] with one column or two.
-    share
-        The share of the rows at each.
-    k
-        The number of coefficients.
-
-    Returns
-    -------
-    learnt
-        What `apply` needs, for the k functions: first the constant, then a straight line for each column, which have the variance
-        1 and no correlation over the training rows, then the others.
-    columns : float64 array [points, k]
-        Their values.
-    penalty : float64 array [k, k]
-        The integral of the squared second derivatives over all of space, in the units of the points.
+    The result: what `apply` needs for the functions, first the constant, then a straight line for each column, which have
+    the variance 1 and no correlation over the training rows, then the others; their values [points, k]; and their penalty
+    [k, k], the integral of the squared second derivatives over all of space, in the units of the points.
     """
     centres, size = centres_of(points), points.shape[1] + 1
     shift = centres.mean(axis=0)

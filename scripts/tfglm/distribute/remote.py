@@ -16,17 +16,11 @@ with tensorflow_setup.quiet():
 
 
 def operation(state: tf.Tensor, message: tf.Tensor) -> tf.Tensor:
-    """The operation that sums a task over some calls on a worker.
+    """The operation that sums a task over some calls on a worker. `state` has the arrays of the state, one after the other,
+    float64 [numbers]; `message` is what `wire.message` writes, int64 [words].
 
-    It is the same for all tasks: TensorFlow takes 10 ms to make a graph and to bring it to a worker, as long as a pass over the
-    rows of a small fit.
-
-    Parameters
-    ----------
-    state
-        The arrays of the state, one after the other, float64 [numbers].
-    message
-        The header and the arrays of the calls, as `wire.message` writes them, int64 [words].
+    It is the same for all tasks: TensorFlow takes 10 ms to make a graph and to bring it to a worker, as long as a pass over
+    the rows of a small fit.
     """
     (vector,) = tf.raw_ops.PyFunc(input=[state, message], token=TOKEN, Tout=[tf.float64])
     return tf.ensure_shape(vector, [None])
@@ -39,20 +33,8 @@ def operation_of(
     state: tf.Tensor,
     words: tf.Tensor,
 ) -> tf.Tensor:
-    """Return the operation of one task, for use in larger graphs.
-
-    Parameters
-    ----------
-    task
-        The task. The header of the operation has its kind, the digest of its design, and its settings.
-    shapes
-        Shapes of the arrays of the state, by name.
-    calls
-        Types and shapes of the arrays of each call.
-    state
-        The concatenated arrays of the state, float64 [numbers].
-    words
-        The arrays of the calls, as `wire.pack` writes them, int64 [words].
-    """
+    """Return the operation of one task, for use in larger graphs. `shapes` are those of the arrays of the state, by name,
+    and `calls` the types and shapes of the arrays of each call. `state` is float64 [numbers]; `words` are what `wire.pack`
+    writes, int64."""
     header = tf.constant(wire.message(wire.header(task, shapes, calls)))
     return operation(state, tf.concat([header, words], 0))

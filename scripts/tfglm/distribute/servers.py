@@ -27,24 +27,9 @@ Waiting = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class Servers:
-    """Connects to TensorFlow servers: once a process, and before it runs any TensorFlow operation.
-
-    Parameters
-    ----------
-    members
-        What the ps and the workers have announced.
-    deadline_seconds
-        Within which all have to answer. Left to itself TensorFlow would wait for ever.
-    waiting
-        Entered while this process waits for them.
-    resumes
-        What the same command does after the end of a run.
-
-    Raises
-    ------
-    UserError
-        If one does not answer in time.
-    """
+    """Connects to TensorFlow servers: once a process, and before it runs any TensorFlow operation. Raises UserError if a
+    member does not answer within `deadline_seconds`; left to itself TensorFlow would wait for ever. `waiting` is entered
+    while this process waits. `resumes` says what the same command does after the end of a run."""
 
     def __init__(
         self,

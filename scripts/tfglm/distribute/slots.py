@@ -88,21 +88,11 @@ class Slots:
         return self._handles[key]
 
     def added(self, lengths: Sequence[int], stamps: Sequence[int]) -> np.ndarray | None:
-        """Return the sum of the vectors of all pieces, and empty their slots.
+        """Return the sum of the vectors of all pieces, added pairwise over the runs of calls (`reduction.pairwise`), the
+        portions one after the other, and empty their slots. None if a slot does not hold the data of its piece.
 
-        Parameters
-        ----------
-        lengths
-            The length of the vector of each portion.
-        stamps
-            Stamps of the pieces: of all portions of the first run of calls, then of the next run, and so on. The first
-            piece has slot 0.
-
-        Returns
-        -------
-        np.ndarray | None
-            The concatenated vectors of the portions, each the sum of all runs, added pairwise (`reduction.pairwise`). None
-            if a slot does not hold the data of its piece.
+        `lengths` are those of the vector of each portion. `stamps` are those of the pieces: of all portions of the first run
+        of calls, then of the next run, and so on. The first piece has slot 0.
         """
         key = tuple(lengths), len(stamps)
         if key not in self._adding:

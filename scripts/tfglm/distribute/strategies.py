@@ -71,25 +71,11 @@ def peer_strategy(
     addresses: Sequence[str], index: int, gpus: int = 0, communication: str = "ring", where: str = "cluster"
 ) -> tf.distribute.Strategy:
     """Return the strategy of several processes, each with a copy of the network on each of its devices and a part of every
-    batch; their gradients are added up.
+    batch; their gradients are added up (`communication`: `ring`, `nccl` between GPUs, or `auto`).
 
     Call it once per process, before the process runs any TensorFlow operation. It returns when all processes are present.
-
-    Parameters
-    ----------
-    addresses
-        The addresses of all processes, `host:port`, which other programs take from TF_CONFIG.
-    index
-        The position of this process among them.
-    gpus
-        The GPUs of each process; 0 for a processor.
-    communication
-        How gradients are added up: `ring`, `nccl` between GPUs, or `auto`.
-
-    Raises
-    ------
-    UserError
-        As `use_gpus` does.
+    The addresses are `host:port`, and other programs take them from TF_CONFIG; `index` is this process's position among
+    them. Raises UserError as `use_gpus` does.
     """
     use_gpus(gpus, where)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(

@@ -115,23 +115,9 @@ class CallHeader(NamedTuple):
 
 
 def checked(raw: bytes, numbers: int, words: int) -> CallHeader:
-    """The request that a header makes.
-
-    Parameters
-    ----------
-    raw
-        What `header` has written; or what a stranger has.
-    numbers
-        How many the state has.
-    words
-        How many the calls have.
-
-    Raises
-    ------
-    UserError
-        If it is none that a chief writes, or of a task that is not registered here, or does not describe so many numbers and
-        words.
-    """
+    """The request that a header makes, which `header` or a stranger has written, with so many `numbers` of the state and
+    `words` of the calls. Raises UserError if no chief writes it, or if its task is not registered here, or if the numbers
+    and words are not as many as it describes."""
     if len(raw) > LONGEST_HEADER:
         raise UserError(f"refused: a header of {len(raw):,} bytes, more than {LONGEST_HEADER:,}")
     try:

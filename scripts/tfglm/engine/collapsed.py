@@ -10,13 +10,8 @@ from tfglm.errors import UserError
 
 def over(collapsed: IngestedFile, rows: Workload) -> Workload:
     """Return the workload of collapsed rows for a workload of all training rows; the same workload, if collapsing does not
-    pay. If the collapsed rows lack the columns of the clusters, the design has no clusters.
-
-    Raises
-    ------
-    UserError
-        If other rows were collapsed, or for another model.
-    """
+    pay. If the collapsed rows lack the columns of the clusters, the design has no clusters. Raises UserError if other rows
+    were collapsed, or for another model."""
     design, columns = rows.design, {column.name for column in collapsed.manifest.columns}
     of_others = collapsed.manifest.xxh128 != identity(design.data)
     if not collapsed.manifest.shards and not of_others:

@@ -77,19 +77,9 @@ def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int
 
 
 def quickest(sizes: np.ndarray, calls: int, rows: float, workers: int, most: int, ps: int = 0) -> Sharing:
-    """Return the division that is likely to finish first; among divisions that take about as long, the simplest.
-
-    Parameters
-    ----------
-    sizes
-        The numbers of each sum, [sums].
-    calls, rows
-        The number of calls, and the rows of one call.
-    most
-        Most calls that may be scheduled together.
-    ps
-        The number of parameter servers that could add; with none, the chief adds.
-    """
+    """Return the division that is likely to finish first; among divisions that take about as long, the simplest. `sizes` are
+    the numbers of each sum, `rows` those of one call, and `most` the calls that may be scheduled together. Without parameter
+    servers (`ps`) the chief adds."""
 
     def cost(sharing: Sharing) -> tuple[float, bool, int, int]:
         likely = seconds(sizes, sharing, calls, rows, workers, ps)

@@ -29,24 +29,10 @@ def state_of(
     eliminated: slice,
     blocks: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Return the parts of the inverse of an information matrix that a pass needs.
-
-    Parameters
-    ----------
-    size
-        The number of coefficients, p.
-    places
-        Positions of the q dense and the m eliminated free coefficients in the coefficient vector.
-    eliminated
-        The slice of the eliminated part in the coefficient vector; empty if there is none.
-    blocks
-        Blocks of the inverse: the dense block [q, q], the mixed block [q, m], and the diagonal of the eliminated block [m].
-
-    Returns
-    -------
-    The same blocks for all coefficients, with 0 for those that are not free. The dense block has no entries for the
-    eliminated part.
-    """
+    """Return the parts of the inverse of an information matrix that a pass needs: its dense block [q, q], mixed block [q, m]
+    and the diagonal of the eliminated block [m], with 0 for coefficients that are not free. `places` are the positions of
+    the q dense and the m eliminated free coefficients among all `size` coefficients; `eliminated` is the slice of the
+    eliminated part, where the dense block has no entries."""
     dense, others = places
     dense = np.where(dense < eliminated.start, dense, dense - (eliminated.stop - eliminated.start))
     others = others - eliminated.start
@@ -64,21 +50,8 @@ def leverages(
     numbers: np.ndarray,
     bases: Sequence[BasisColumns] = (),
 ) -> np.ndarray:
-    """x' I^-1 x of some rows, [rows].
-
-    Parameters
-    ----------
-    state
-        What `state_of` gives.
-    parts
-        As `kernels.add_linear_predictor` takes them.
-    eliminated
-        The number of the eliminated part.
-    groups, numbers
-        Of the rows, as `kernels.add_linear_predictor` takes them. Numbers of bases are not read.
-    bases
-        The columns of the bases of the design.
-    """
+    """x' I^-1 x of some rows, [rows], with the `state` of `state_of`. `parts`, `groups` and `numbers` are as
+    `kernels.add_linear_predictor` takes them; numbers of `bases` are not read."""
     last = -1 if eliminated is None else eliminated
     dense, mixed, diagonal = state[DENSE], state[MIXED], np.ascontiguousarray(state[DIAGONAL])
     moved = parts.copy()

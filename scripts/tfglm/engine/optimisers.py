@@ -42,27 +42,8 @@ class Optimiser(Protocol):
     def update(
         self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
     ) -> list[np.ndarray]:
-        """Take one more step.
-
-        Parameters
-        ----------
-        state
-            The slots before the step.
-        weights
-            The weights at which the gradient was computed, [coefficients].
-        gradient
-            The gradient of the mean loss of the batch, without penalties, [coefficients].
-        rate
-            The learning rate of this step.
-        step
-            The number of the step, from 1.
-        penalty
-            The penalties of each coefficient.
-
-        Returns
-        -------
-        The slots after the step.
-        """
+        """Return the slots after one more step, number `step` from 1, at the learning rate `rate`. `gradient` is that of the
+        mean loss of the batch at `weights`, without penalties, [coefficients]."""
 
 
 class _Direct:

@@ -35,27 +35,11 @@ def rectified(
     direction: np.ndarray,
     state: Mapping[str, np.ndarray],
 ) -> dict[Key, np.ndarray | float]:
-    """Return the loss of rows, its derivatives by the change of their linear predictor along a direction, and counts.
+    """Return the loss of rows, its first and second derivative by the change of their linear predictor (`along`) in a
+    direction [p], and COUNTED, [rows] each. The state has ROUNDS and LEAST.
 
-    A candidate's loss is max(0, 1 - side * movement)^2 / 2. A row must not move if its response is between the ends, or if
-    it had less than the least margin in an earlier round: its loss is movement^2 / 2.
-
-    Parameters
-    ----------
-    rows
-        Some rows.
-    family
-        The family, which defines the ends of the range of responses.
-    along
-        The change of their linear predictor along a direction [p], [rows].
-    direction
-        The direction, [p].
-    state
-        ROUNDS and LEAST.
-
-    Returns
-    -------
-    `loss`, its first and second derivative, and COUNTED, [rows] each.
+    A candidate's loss is max(0, 1 - side * movement)^2 / 2. A row must not move if its response is between the ends of the
+    family's range, or if it had less than the least margin in an earlier round: its loss is movement^2 / 2.
     """
     sides, kept, movement = side(rows, family), rows.kept, along(direction)
     candidate = sides != 0

@@ -410,25 +410,11 @@ def rows_of(
     positions: Mapping[tuple[str, ...], np.ndarray],
     orders: np.ndarray | None = None,
 ) -> Iterator[Rows]:
-    """Read the rows of a call, some blocks at a time.
+    """Read the rows of a call, `(paths, checksums, blocks, counts, *tables)` as `Workload` makes it, some blocks at a time.
+    Each Rows is valid until the next ones are read.
 
-    Parameters
-    ----------
-    design
-        The design that reads the rows.
-    signature
-        The columns of the shards and their types.
-    call
-        `(paths, checksums, blocks, counts, *tables)`, as `Workload` makes it.
-    positions
-        The positions of the groups of each grouping (`positions_of`).
-    orders
-        The order in which each block is read: multiplier and offset of `kernels.in_runs`, int32 [blocks of a call, 2]. By
-        default the stored order.
-
-    Yields
-    ------
-    Rows, which are valid until the next rows are read.
+    `positions` are those of the groups of each grouping (`positions_of`). `orders`, int32 [blocks of a call, 2], has
+    multiplier and offset of `kernels.in_runs` for each block; by default blocks are read in the stored order.
     """
     paths, expected, blocks, counts, files, *tables = call
     keys, of_file = table_keys(design, signature)[1:], {}

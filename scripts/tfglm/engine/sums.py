@@ -127,21 +127,9 @@ class SumLayout:
         groups: np.ndarray,
         columns: Sequence[BasisColumns] = (),
     ) -> None:
-        """Add some rows to the sums.
-
-        Parameters
-        ----------
-        sums
-            The sums so far, [size].
-        values
-            Values by name, [rows] each; or already summed, if they are by no group.
-        numbers
-            Returns the multipliers, [numbers, rows]; it is called if the sums have any.
-        groups
-            The groups of each row, [groupings, rows].
-        columns
-            The columns of each of the `bases`; `numbers` may lack the numbers of those that have codes.
-        """
+        """Add some rows to the sums so far, [size]. Values are [rows] each; or already summed, if they are by no group.
+        `numbers` returns the multipliers, [numbers, rows]; it is called if the sums have any, and may lack the numbers of
+        bases that have codes, whose `columns` it gets. `groups` are [groupings, rows]."""
         products: dict[Product, np.ndarray] = {}
 
         # A function that calls itself would be a reference cycle, which keeps the rows alive, and their memory from the

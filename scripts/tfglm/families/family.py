@@ -206,17 +206,8 @@ class Family(ABC):
         return None
 
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
-        """What some rows contribute.
-
-        Parameters
-        ----------
-        eta, y
-            Linear predictor and response, [rows].
-        weight
-            Those of weight 0 take no part, [rows].
-        unit
-            Whether all others have weight 1.
-        """
+        """What some rows contribute, from their linear predictor and response, [rows]. Rows of weight 0 take no part; with
+        `unit` all others have weight 1."""
         kept, mean = weight > 0, self.mean(eta)
         # A row that takes no part may have any mean.
         score = np.where(kept, mean - y, 0.0) * weight

@@ -105,18 +105,9 @@ class Covariance(ABC):
         return Variances(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def reference(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST, exactly: bool = True) -> Reference:
-        """The reference distribution of the rows of a transformation divided by their standard errors.
-
-        Parameters
-        ----------
-        transform
-            The rows, [rows, p].
-        fewest
-            With clusters: the least information for a test.
-        exactly
-            With clusters: whether to use Satterthwaite's degrees of freedom of CR2. Otherwise, for many rows, the effective
-            number of clusters is used.
-        """
+        """The reference distribution of the rows of a transformation, [rows, p], divided by their standard errors. With
+        clusters `fewest` is the least information for a test; unless `exactly`, the effective number of clusters replaces
+        Satterthwaite's degrees of freedom of CR2, which take long for many rows."""
         return Reference(self._degrees_of_freedom(transform), varies=self.random is not None)
 
     def joint(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:

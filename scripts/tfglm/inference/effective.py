@@ -59,19 +59,8 @@ class ByDesign:
     def degrees_of_freedom(
         self, transform: scipy.sparse.csr_array, columns: Sequence[np.ndarray], lags: int, penalty: np.ndarray | None
     ) -> np.ndarray:
-        """The effective number of clusters for each row of a transformation, [rows].
-
-        Parameters
-        ----------
-        transform
-            The combinations c, [rows, p].
-        columns
-            The positions of the clusters of each column. The column with the smallest result counts.
-        lags
-            Of the dates; 0 for clusters.
-        penalty
-            The penalty that the fit has in M, [n].
-        """
+        """The effective number of clusters for each row c of a transformation [rows, p], [rows]. The column of clusters with
+        the smallest result counts. `lags` are those of dates, 0 for clusters; `penalty` [n] is that of the fit in M."""
         parts = []
         for some in chunks(transform.shape[0]):
             rows = self.null.rows(transform[some])

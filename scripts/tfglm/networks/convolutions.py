@@ -14,27 +14,9 @@ from tfglm.networks.inputs import NamedInputs
 
 
 def convolved(design: Design, settings: LayersConfig, inputs: NamedInputs, seed: int) -> Any:
-    """Return the numbers of rows that the hidden layers read.
-
-    Parameters
-    ----------
-    design, settings
-        The formula and the layers.
-    inputs
-        The numbers of the formula, and its image.
-    seed
-        The seed of the initial weights.
-
-    Returns
-    -------
-    Without convolutions all numbers. Otherwise the output of the filters, the largest value of each square of
-    `pooling` pixels, replaces the pixels of the image.
-
-    Raises
-    ------
-    UserError
-        If the formula has no image, several images, or an image that is too small.
-    """
+    """Return the numbers of rows that the hidden layers read: without convolutions all; otherwise the output of the filters,
+    the largest value of each square of `pooling` pixels, replaces the pixels of the image. `seed` is that of the initial
+    weights. Raises UserError if the formula has no image, several images, or an image that is too small."""
     if not settings.convolutions:
         return inputs.all_numbers
     image = image_of(design)

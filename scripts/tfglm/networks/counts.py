@@ -38,16 +38,9 @@ class TrainingCounts:
 def count(
     units: Units, family: Family, own: Iterable[int], of_all: Callable[[np.ndarray], np.ndarray]
 ) -> TrainingCounts:
-    """Rows that take part, and where the output begins. Raises UserError if there are none, or if a response is out of the range
-    of the family.
-
-    Parameters
-    ----------
-    own
-        The units that are read here.
-    of_all
-        Adds sums over these to those of other processes.
-    """
+    """Rows that take part, and where the output begins. `own` are the units that are read here; `of_all` adds sums over
+    these to those of other processes. Raises UserError if there are no rows, or if a response is out of the range of the
+    family."""
     classes = units.design.classes
     sums, lines = np.zeros(6), np.zeros(len(units))
     of_classes = np.zeros(len(classes.levels) if classes else 1)

@@ -31,15 +31,9 @@ def rows_at_once(batch_size: int, width: int, buffer: int | None = None) -> int:
 
 
 def cut(rows: NetworkRows, order: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cut rows into batches of `size` in this `order`. The last batch is filled up with copies of rows, of weight 0: layers
-    that average over a batch get real rows.
-
-    NumPy does this in one step, and in half the time of TensorFlow's operations.
-
-    Returns
-    -------
-    The arrays of `Batch`, [batches, size, ...].
-    """
+    """Cut rows into batches of `size` in this `order`: the arrays of `Batch`, [batches, size, ...]. The last batch is filled
+    up with copies of rows, of weight 0: layers that average over a batch get real rows. NumPy does this in one step, and in
+    half the time of TensorFlow's operations."""
     count = len(order)
     filled = np.resize(order, count + -count % size)
     groups, numbers = (np.empty((len(filled), values.shape[1]), values.dtype) for values in rows)
@@ -55,22 +49,9 @@ class OwnBatches:
     """The batches that each of several readers makes from units of its own: of n readers the first has the first of each n
     units. They follow from seed, epoch and reader alone, so any process can make those of any reader.
 
-    Parameters
-    ----------
-    units
-        Those of all readers.
-    lines
-        The rows of each unit.
-    readers, size
-        The number of readers, and the rows of a batch.
-    at_once
-        Rows that are mixed, a multiple of `size`.
-    seed
-        That of the order; None for the order of the rows.
-    cache
-        Whether units that have been read stay in memory.
-    ahead
-        Whether to read on while a batch is used: for a process that takes all batches of a reader.
+    `units` are those of all readers, `lines` their rows, and `size` the rows of a batch. `at_once` rows, a multiple of
+    `size`, are mixed in the order of the `seed`; None for the order of the rows. With `cache` units that have been read stay
+    in memory. With `ahead` reading continues while a batch is used: for a process that takes all batches of a reader.
     """
 
     def __init__(

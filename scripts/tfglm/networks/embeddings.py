@@ -19,22 +19,8 @@ def layer(design: Design, factor: str) -> str:
 
 
 def table(design: Design, weights: Mapping[str, np.ndarray], files: Sequence[IngestedFile]) -> pd.DataFrame:
-    """The embedding of each level.
-
-    Parameters
-    ----------
-    design
-        What the network reads.
-    weights
-        Those of the network, as `bundle.read` has them.
-    files
-        All that are ingested.
-
-    Returns
-    -------
-    Columns `factor`, `level`, `rows` (the training rows with that level), and `dimension_1`, `dimension_2`, ..., empty
-    beyond the dimensions of the factor.
-    """
+    """The embedding of each level: columns `factor`, `level`, `rows` (the training rows with that level), and `dimension_1`,
+    `dimension_2`, ..., empty beyond the dimensions of the factor. The weights are those that `bundle.read` returns."""
     parts = [pd.DataFrame({"factor": [], "level": [], "rows": []})]
     for grouping in design.groupings:
         points = weights.get(f"{layer(design, grouping[0])}/embeddings") if len(grouping) == 1 else None

@@ -18,17 +18,8 @@ from tfglm.results import unseen
 
 
 class ExportedNetwork(tf.Module):
-    """A network as a function of `tfglm.export.Covariates`. Rows without a prediction get NaN.
-
-    Parameters
-    ----------
-    network, design
-        The network, and the design that it reads.
-    substitutes
-        The level that replaces unseen levels, by factor.
-    regression
-        The regression whose linear predictor is added, if any.
-    """
+    """A network as a function of `tfglm.export.Covariates`. Rows without a prediction get NaN. `substitutes` has the level
+    that replaces unseen levels, by factor; the linear predictor of the `regression` is added, if there is one."""
 
     def __init__(
         self, network: keras.Model, design: Design, substitutes: Mapping[str, int], regression: Regression | None
@@ -65,21 +56,14 @@ class ExportedNetwork(tf.Module):
         return export.outputs(self.covariates.design, eta)
 
     def description(self, fit: Mapping[str, Any], derived: Mapping[str, str]) -> dict[str, Any]:
-        """Describe the network for readers without tfglm.
+        """Describe the network for readers without tfglm, by fit.json and the SQL expressions of columns that are in no
+        file.
 
         The linear predictor is offset + `start` + wide + `unit` * deep. Wide is the sum over the `coefficients` of the
         product of the term's numbers where the row has the coefficient's level. Deep is the output of the hidden layers, or
-        of the user's `model`, whose `code` builds it.
-        The offset includes the linear predictor of the regression `offset_from`, which `models` describes. A response with
-        `classes` has all of this for each class, in their order, and the probabilities of the classes are the softmax of
-        the linear predictors.
-
-        Parameters
-        ----------
-        fit
-            fit.json.
-        derived
-            The SQL expressions of columns that are in no file.
+        of the user's `model`, whose `code` builds it. The offset includes the linear predictor of the regression
+        `offset_from`, which `models` describes. A response with `classes` has all of this for each class, in their order,
+        and the probabilities of the classes are the softmax of the linear predictors.
         """
         design, settings = self.covariates.design, LayersConfig.model_validate(fit["layers"])
         hidden = [{"units": units, "activation": settings.activation} for units in settings.hidden]

@@ -23,23 +23,10 @@ from tfglm.solvers.run import Run
 def fitted(
     weights: Mapping[str, np.ndarray], fit: Mapping[str, Any], design: Design, files: Sequence[IngestedFile]
 ) -> Fitted:
-    """Return the coefficients of a linear network in the parametrisation of a regression, without standard errors.
-
-    Parameters
-    ----------
-    weights
-        The weights of the network, as `bundle.read` returns them.
-    fit
-        The content of fit.json, with the layers and the scale of the output; see `networks.layers`.
-    design, files
-        The design and the files of its training.
-
-    Raises
-    ------
-    UserError
-        If the network has hidden layers, if the response has classes, if the formula has no intercept to include `start`, or if
-        terms separate the responses.
-    """
+    """Return the coefficients of a linear network in the parametrisation of a regression, without standard errors. The
+    weights are those that `bundle.read` returns; fit.json has the layers and the scale of the output (`networks.layers`).
+    Raises UserError if the network has hidden layers, if the response has classes, if the formula has no intercept to
+    include `start`, or if terms separate the responses."""
     if fit["layers"]["hidden"]:
         raise UserError(
             f"networks.{design.model}.hidden: a network with hidden layers is no regression, and has no table of coefficients\n"

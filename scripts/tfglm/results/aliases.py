@@ -11,21 +11,11 @@ SHOWN = 4
 
 
 def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: np.ndarray) -> dict[int, str]:
-    """Describe the combination of columns that the column of an aliased coefficient equals.
+    """Describe the combination of columns that the column of an aliased coefficient equals, by the place of the coefficient,
+    such as `1.609 distance` or `carrier[AA] - flight[AA10]`. If only absorbed factors determine it, the text names them.
 
-    Parameters
-    ----------
-    design
-        The design, which names the coefficients.
-    aliased
-        Which coefficients are aliased, [p]. If one is aliased and not held, it has no rows.
-    held, basis
-        The result of `parametrisation.hold`, on the scale of the data.
-
-    Returns
-    -------
-    A text for each aliased coefficient, by its place, such as `1.609 distance` or `carrier[AA] - flight[AA10]`. If only
-    absorbed factors determine it, the text names them.
+    `aliased` [p] says which coefficients are; one that is not held has no rows. `held` and `basis` are the result of
+    `parametrisation.hold`, on the scale of the data.
     """
     names = [f"{term}[{level}]" if level else term for term, level in table_names(design)]
     of_place = dict(zip(held.tolist(), basis, strict=True))

@@ -18,26 +18,15 @@ from tfglm.results.statuses import NOT_CONVERGED
 
 
 def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd.DataFrame:
-    """Return the table of coefficients, on the scale of the data.
+    """Return the table of coefficients, on the scale of the data. If an exact fit has not `converged`, the status says so.
 
-    Parameters
-    ----------
-    estimated
-        The coefficients.
-    confidence
-        The coverage of the intervals.
-    converged
-        Whether an exact fit has converged.
-
-    Returns
-    -------
     A row for each coefficient except those that a coding leaves out. Columns: class (multinomial), term, level, reference
     ('' for a coded factor), estimate, std_error, classical_std_error (if other errors were requested), z (t for a family
-    with unknown dispersion, with clustered errors or random effects), df (with the last two), p_value, neg_log10_p, ci_lower,
-    ci_upper, the ratio of the family (odds_ratio, rate_ratio), rows, events (binomial; multinomial: of the class), status;
-    aliased_with, if a coefficient is aliased; note (with clusters: why there is no error or no test). A penalised fit has
-    posterior_sd instead of errors and tests, or neither if the penalty sets coefficients to zero. Coefficients of smooth terms
-    and random effects have no tests. If an exact fit has not converged, the status says so.
+    with unknown dispersion, with clustered errors or random effects), df (with the last two), p_value, neg_log10_p,
+    ci_lower, ci_upper, the ratio of the family (odds_ratio, rate_ratio), rows, events (binomial; multinomial: of the class),
+    status; aliased_with, if a coefficient is aliased; note (with clusters: why there is no error or no test). A penalised
+    fit has posterior_sd instead of errors and tests, or neither if the penalty sets coefficients to zero. Coefficients of
+    smooth terms and random effects have no tests.
     """
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalty.given
@@ -117,27 +106,11 @@ def tests(
 
 
 def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], confidence: float) -> pd.DataFrame:
-    """Linear combinations of coefficients.
+    """Linear combinations of coefficients: by the name of a contrast, the weights by `term` or `term[level]`.
 
-    Parameters
-    ----------
-    estimated
-        The coefficients.
-    wanted
-        By the name of a contrast: weights by `term` or `term[level]`.
-    confidence
-        Of the intervals.
-
-    Returns
-    -------
     A row for each contrast. Columns: contrast, estimate, std_error, z or t, df (by cluster), p_value, neg_log10_p, ci_lower,
-    ci_upper, note (by cluster: why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests,
-    or neither of a lasso.
-
-    Raises
-    ------
-    UserError
-        For a coefficient that is not there or has no finite estimate.
+    ci_upper, note (by cluster: why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and
+    tests, or neither of a lasso. Raises UserError for a coefficient that is not there or has no finite estimate.
     """
     check_contrasts(estimated.design, wanted)
     combination = combined(estimated, wanted, "contrasts")

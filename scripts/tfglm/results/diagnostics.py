@@ -34,19 +34,8 @@ class Diagnosed(NamedTuple):
 def diagnosed(
     design: Design, fitted: Fitted, files: Sequence[IngestedFile], identity: Sequence[str], most_rows: int = MOST_ROWS
 ) -> Diagnosed:
-    """Return the residuals of the training rows of a regression; of many rows, of whole shards until there are enough.
-
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    files
-        The ingested files.
-    identity
-        Columns that identify rows, for the table of influential ones.
-    most_rows
-        About the most rows.
-    """
+    """Return the residuals of the training rows of a regression; of more than about `most_rows`, of whole shards until there
+    are enough. `identity` are the columns that identify rows in the table of influential ones."""
     numbers = list(dict.fromkeys(column for factor in design.numeric if not factor.shape for column in factor.columns))
     leverage = (
         design.rows["train"] <= MOST_WITH_LEVERAGE

@@ -30,29 +30,17 @@ blank: `too.far` of mgcv."""
 
 
 def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> pd.DataFrame:
-    """Return the difference of the linear predictor between each value of a number and the value nearest the mean.
+    """Return the difference of the linear predictor between each value of a number in the training rows and the value
+    nearest the mean. If the formula also multiplies the number by a factor or another number, the difference is at the
+    reference level of that factor, or at the mean of that number.
 
-    If the formula also multiplies the number by a factor or another number, the difference is at the reference level of
-    that factor, or at the mean of that number.
-
-    Parameters
-    ----------
-    estimated
-        The model, with the reference levels.
-    dictionary
-        The dictionary, with the values of each number in the training rows.
-    confidence
-        The coverage of the intervals.
-
-    Returns
-    -------
     A row for each value of each number. The terms of a number are combined, as in `hour + I(hour^2)`; a term that is a
     product of several factors has no curve of its own, except a smooth at each level of a factor. Columns: term, column, at
     (where the others are held, '' if none multiplies it), value, reference, effect, std_error (posterior_sd of a penalised
-    fit), ci_lower, ci_upper. What is not estimable is missing. If the formula has smooths of several numbers, each two of these
-    have a row for each pair of values, with the second number in column_2, value_2 and reference_2; is_far is 1 for a pair
-    that is far from all training rows, else 0. If a number multiplies a curve or surface, as in `s(x, by=z)`, the effect is
-    the slope of that number, which slope_of names, and there is no reference.
+    fit), ci_lower, ci_upper. What is not estimable is missing. If the formula has smooths of several numbers, each two of
+    these have a row for each pair of values, with the second number in column_2, value_2 and reference_2; is_far is 1 for a
+    pair that is far from all training rows, else 0. If a number multiplies a curve or surface, as in `s(x, by=z)`, the
+    effect is the slope of that number, which slope_of names, and there is no reference.
     """
     design = estimated.design
     error_name = "posterior_sd" if design.penalty.given else "std_error"

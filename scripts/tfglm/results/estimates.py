@@ -61,16 +61,9 @@ class Estimates:
         return statistic(self.design)
 
     def distribution(self, rows: scipy.sparse.csr_array, weights: scipy.sparse.csr_array) -> Reference:
-        """Return the reference distribution of combinations of coefficients, however a table names them.
-
-        Parameters
-        ----------
-        rows
-            The combinations of the coefficients of the fit, [combinations, p].
-        weights
-            Where these are not 0, [combinations, p], a coefficient has a part in a combination. By cluster there is no test
-            of a combination with a coefficient that has too few events.
-        """
+        """Return the reference distribution of combinations of the coefficients of the fit, `rows` [combinations, p],
+        however a table names them. Where `weights`, [combinations, p], are not 0, a coefficient of the table has a part. By
+        cluster there is no test of a combination with a coefficient that has too few events."""
         reference = self.fitted.covariance.reference(rows, self.fewest)
         if not reference.by_cluster:
             return reference
@@ -84,21 +77,8 @@ class Estimates:
 
 
 def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> Estimates:
-    """Return the coefficients under the constraints of a table.
-
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    reference
-        Reference levels by term. The default is the level that the formula names, else the first level with a finite
-        estimate.
-
-    Raises
-    ------
-    UserError
-        If a requested reference level has no finite estimate.
-    """
+    """Return the coefficients under the constraints of a table. A reference level is by default the level that the formula
+    names, else the first level with a finite estimate. Raises UserError if a requested one has no finite estimate."""
     design, fitted = design.reported, fitted.reported(design)
     references = choose_references(design, fitted, reference)
     recoded = recoding(design, np.isin(fitted.status, (SEPARATED, EMPTY), invert=True), reference)

@@ -15,15 +15,8 @@ Predict = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 class FittedEstimator(BaseEstimator):
-    """What estimators of both kinds have. scikit-learn's conventions name the attributes.
-
-    Parameters
-    ----------
-    predicting
-        Predicts a frame.
-    columns
-        The columns that it reads.
-    """
+    """What estimators of both kinds have: a function that predicts a frame, and the columns that it reads. scikit-learn's
+    conventions name the attributes."""
 
     def __init__(self, predicting: Predict, columns: list[str]) -> None:
         self.predicting, self.columns = predicting, columns

@@ -25,15 +25,9 @@ COLUMNS = ("model", "against", "metric", "resampled_by", "groups", "difference",
 
 
 def differences(models: Sequence[ComparedModel]) -> pd.DataFrame:
-    """Return by how much the mean loss of each model exceeds the mean loss of the first; below 0 it predicts better.
+    """Return by how much the mean loss of each model exceeds that of the first; below 0 it predicts better. The models have
+    the metrics of the same rows, by the same columns (`by`).
 
-    Parameters
-    ----------
-    models
-        Models with the metrics of the same rows, by the same columns (`by`).
-
-    Returns
-    -------
     A row for each other model and each column in both of their `by`, with COLUMNS. The 95 % interval has percentiles of the
     paired bootstrap. It draws whole groups of rows with the same value of the column, because rows of a date are alike
     (Davison & Hinkley 1997, 3.8). It is empty with fewer than FEWEST_GROUPS groups. The table has no rows for a model of

@@ -21,25 +21,12 @@ DEPENDENT = 1e-9
 
 
 def hypotheses(estimated: Estimates, wanted: Mapping[str, Sequence[Mapping[str, float]]]) -> pd.DataFrame:
-    """Wald tests that several linear combinations of the coefficients have given values: L b = r, by
-    (L b - r)' (L V L')^-1 (L b - r).
+    """Wald tests that several linear combinations of the coefficients have given values: L b = r, by (L b - r)' (L V L')^-1
+    (L b - r). Each row of a hypothesis has weights by `term` or `term[level]`, and under EQUALS the value, 0 by default.
 
-    Parameters
-    ----------
-    estimated
-        The coefficients.
-    wanted
-        By the name of a hypothesis its rows: weights by `term` or `term[level]`, and under EQUALS the value, 0 by default.
-
-    Returns
-    -------
     A row for each hypothesis. Columns: hypothesis, df, chi_squared, F (for a family with unknown dispersion, or errors by
-    cluster), df_denominator (by cluster), p_value, neg_log10_p, note.
-
-    Raises
-    ------
-    UserError
-        For a coefficient that is not there or has no finite estimate, and for rows that contradict each other.
+    cluster), df_denominator (by cluster), p_value, neg_log10_p, note. Raises UserError for a coefficient that is not there
+    or has no finite estimate, and for rows that contradict each other.
     """
     check_hypotheses(estimated.design, wanted)
     tests = [(name, *test(estimated, name, rows)) for name, rows in wanted.items()]
@@ -82,17 +69,8 @@ def test(
 
 
 def refuse_contradiction(where: str, combination: np.ndarray, equals: np.ndarray, place: int) -> NoReturn:
-    """Raise UserError for the row of a hypothesis that the rows before it, or reference levels, make something else.
-
-    Parameters
-    ----------
-    where
-        The key of the hypothesis.
-    combination, equals
-        Of all its rows, [rows, coefficients] and [rows].
-    place
-        The row.
-    """
+    """Raise UserError for the row at `place` of a hypothesis, which the rows before it, or reference levels, make something
+    else. `combination` [rows, coefficients] and `equals` [rows] are those of all its rows, and `where` is its key."""
     if not combination[place].any():
         raise UserError(
             f"{where}.{place + 1}: it has only reference levels, whose coefficients are 0, so it is 0 and not "

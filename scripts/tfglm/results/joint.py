@@ -42,20 +42,11 @@ def joint_tests(
 ) -> pd.DataFrame:
     """Test for each term that all its coefficients are zero; in a multinomial regression the coefficients of all classes.
 
-    Parameters
-    ----------
-    estimated
-        The coefficients.
-    likelihood_ratios
-        Tests of fit.json, which replace the Wald tests of their terms.
-    smooths
-        The smooth terms of fit.json, which have tests of their own (solvers.smooth_report), one for each level of a factor.
-
-    Returns
-    -------
-    A row for each term. Columns: term, df (of a smooth term the rank, which need not be whole), chi_squared, F (for a family
-    with unknown dispersion, or with clustered errors), df_denominator (with clusters), p_value, neg_log10_p, deviance_without
-    and aic_without (if likelihood ratios were requested), note.
+    The `likelihood_ratios` of fit.json replace the Wald tests of their terms. The `smooths` of fit.json have tests of their
+    own (solvers.smooth_report), one for each level of a factor. A row for each term. Columns: term, df (of a smooth term the
+    rank, which need not be whole), chi_squared, F (for a family with unknown dispersion, or with clustered errors),
+    df_denominator (with clusters), p_value, neg_log10_p, deviance_without and aic_without (if likelihood ratios were
+    requested), note.
     """
     by_term = {ratio["term"]: ratio for ratio in likelihood_ratios if "df" in ratio}
     marginal = marginal_terms(estimated.design)
@@ -175,16 +166,9 @@ def compared(
 ) -> dict[str, Any]:
     """The COLUMNS of a Wald test, without its degrees of freedom. That of a single combination is its t test, squared.
 
-    Parameters
-    ----------
-    estimated
-        The coefficients.
-    values, rows
-        The tested combinations less their values under the hypothesis [q], and as combinations of the fit's coefficients [q, p].
-    weights
-        The same as combinations of the coefficients of the table.
-    wald_statistic, rank
-        The statistic, NaN if there is none, and the rank of the covariance matrix.
+    `values` [q] are the tested combinations less their values under the hypothesis, `rows` [q, p] their combinations of the
+    fit's coefficients, and `weights` of those of the table. The statistic is NaN if there is none; `rank` is that of the
+    covariance matrix.
     """
     covariance = estimated.fitted.covariance
     if not estimated.design.by_cluster:

@@ -155,26 +155,8 @@ def marginal_tables(
     confidence: float,
     fewest: Fewest = FEWEST,
 ) -> Margins:
-    """Return the average marginal effect of each column of a model, and the adjusted mean of each level.
-
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    averaged
-        The averages over its training rows (`margins.average_rows`).
-    reference
-        Reference levels by term, as `estimates.estimated` takes them.
-    confidence
-        The coverage of the intervals.
-    fewest
-        The least information that clusters need for a test.
-
-    Raises
-    ------
-    UserError
-        If a requested reference level has no finite estimate.
-    """
+    """Return the average marginal effect of each column of a model, and the adjusted mean of each level, from the averages
+    over its training rows. Raises UserError if a requested reference level has no finite estimate."""
     references = choose_references(design, fitted, reference)
     coefficients = with_limits(fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)

@@ -122,26 +122,11 @@ def average_rows(
 ) -> Averaged:
     """Return the averages over the training rows that `marginal_tables` makes tables of.
 
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    files
-        The files with the training rows.
-    balanced
-        Whether adjusted means are averaged over a balanced grid. Effects are always averages over the rows.
-    largest
-        The limits beyond which factors are left out.
-    of_collapsed
-        The collapsed training rows, if the fit used them.
-    threads
-        Threads that read the rows; their number changes no bit.
-    offset_at
-        A value of the column of the offset that all rows get; by default each has its own.
-    margins_at
-        The scenarios of the config, in which there are averages too.
-    random_effects
-        The key of the config: what the averages are over beside the rows (results.population).
+    With `balanced`, adjusted means are averaged over a balanced grid; effects are always averages over the rows. Factors
+    beyond the `largest` limits are left out. `of_collapsed` are the collapsed training rows, if the fit used them. The
+    number of `threads` that read the rows changes no bit. All rows get `offset_at` in the column of the offset; by default
+    each has its own. `random_effects` is the key of the config: what the averages are over beside the rows
+    (results.population).
     """
     if offset_at is not None:
         design, fitted, number = at_offset(design, fitted, offset_at)

@@ -39,26 +39,12 @@ def evaluate(
     sample_rows: int = SAMPLE_ROWS,
     bins: int = BINS,
 ) -> dict:
-    """Return the metrics of a model for metrics.json.
+    """Return the metrics of a model for metrics.json, the numbers of rows without a prediction by reason, and the data of
+    the pictures.
 
-    Parameters
-    ----------
-    design, scored
-        The model's design, and its predictions, a shard at a time.
-    threshold
-        The probability from which an event is predicted.
-    by
-        Columns for whose values the metrics are computed too.
-    sample_rows, bins
-        The number of bins for scores, and the number of first rows that determine the bins.
+    `threshold` is the probability from which an event is predicted; the metrics are also computed for the values of the
+    columns `by`. The first `sample_rows` rows determine the `bins` of scores.
 
-    Returns
-    -------
-    dict
-        The metrics, the numbers of rows without a prediction by reason, and the data of the pictures.
-
-    Notes
-    -----
     Some rows have no finite prediction, and take no part in the metrics. These are rows with an unseen level that no other
     level replaces, with a separated level, or with a function of the formula that is not finite. If a number is outside the
     range of a spline, the end of the range replaces it. A metric that the rows do not determine (AUC if all responses are

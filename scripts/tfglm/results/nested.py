@@ -21,18 +21,9 @@ COLUMNS = ["model", "within", "chi_squared", "df", "p_value", "neg_log10_p", "pr
 
 
 def likelihood_ratio_tests(models: Sequence[ComparedModel]) -> pd.DataFrame:
-    """Test each model within each larger one.
-
-    Parameters
-    ----------
-    models
-        Models of the same rows (`compare.refuse_other_rows`).
-
-    Returns
-    -------
-    A row for each pair. Columns: model, the smaller one; within, the larger one; chi_squared, df, p_value, neg_log10_p, missing
-    where there is no test; and the problem, why there is none.
-    """
+    """Test each model within each larger one, both of the same rows (`compare.refuse_other_rows`). A row for each pair.
+    Columns: model, the smaller one; within, the larger one; chi_squared, df, p_value, neg_log10_p, missing where there is no
+    test; and the problem, why there is none."""
     rows = []
     for place, first in enumerate(models):
         for second in models[place + 1 :]:

@@ -27,32 +27,16 @@ from tfglm.results.hypotheses import holm
 def pairwise(
     estimated: Estimates, terms: list[str], confidence: float, at: Mapping[str, Sequence[float]] | None = None
 ) -> pd.DataFrame:
-    """Return the differences of all pairs of levels of some factors.
+    """Return the differences of all pairs of levels of some factors. `confidence` is the probability that all intervals of a
+    factor contain the true values. With `at`, the values by column of the numbers that multiply a factor, all levels are
+    compared at each combination of them, like emmeans with `at` and `by`.
 
-    Parameters
-    ----------
-    estimated
-        The coefficients.
-    terms
-        The factors.
-    confidence
-        The probability that all intervals of a factor contain the true values.
-    at
-        The values, by column, of the numbers that multiply a factor. There is a comparison of all levels at each
-        combination of them, like that of emmeans with `at` and `by`.
-
-    Returns
-    -------
     A row for each pair of levels; in a multinomial regression for each linear predictor. Columns: class (multinomial), term,
     at (the values, with `at`), level, against, estimate (level minus against, on the scale of the linear predictor),
-    std_error, z or t, df (with clusters), p_value and neg_log10_p of the pair alone; p_tukey, by the studentized range for the
-    number of levels that can be compared (Tukey and Kramer); p_holm, by Holm's method; ci_lower and ci_upper, by Tukey; the
-    ratio of the family; note, why there is no difference, error or test.
-
-    Raises
-    ------
-    UserError
-        If `check_pairwise` refuses a term.
+    std_error, z or t, df (with clusters), p_value and neg_log10_p of the pair alone; p_tukey, by the studentized range for
+    the number of levels that can be compared (Tukey and Kramer); p_holm, by Holm's method; ci_lower and ci_upper, by Tukey;
+    the ratio of the family; note, why there is no difference, error or test. Raises UserError if `check_pairwise` refuses a
+    term.
     """
     at = at or {}
     check_pairwise(estimated.design, terms, at)

@@ -55,17 +55,7 @@ class PaperTable:
 
 
 def paper_table(models: Sequence[ComparedModel], settings: TablesConfig, tests: pd.DataFrame) -> PaperTable:
-    """The table of some models.
-
-    Parameters
-    ----------
-    models
-        Those with their tables of coefficients; a network may have none.
-    settings
-        The section `tables` of the config.
-    tests
-        Their likelihood-ratio tests.
-    """
+    """The table of some models with their coefficients, which a network may lack, and their likelihood-ratio tests."""
     tables = [indexed(model.table) for model in models]
     keys = dict.fromkeys(key for table in tables for key in table.index)
     terms = list(dict.fromkeys(term for term, _ in keys))

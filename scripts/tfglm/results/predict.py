@@ -104,31 +104,13 @@ def predictions(
     confidence: float,
     smooths: Sequence[Mapping] = (),
 ) -> Iterator[pa.Table]:
-    """Predict the rows of the split `predict` of a file with a regression.
+    """Predict the rows of the split `predict` of a file with a regression. A level that no training row has has the random
+    effect 0, with the variance of random effects, or the number in `unseen`, by term. `smooths` are those of fit.json.
 
-    A level that no training row has has the random effect 0, with the variance of random effects.
-
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    file
-        The file, ingested.
-    unseen
-        The number of the level that replaces unseen levels, by term.
-    identity
-        Columns that identify rows; they are copied unchanged.
-    confidence
-        The coverage of the intervals.
-    smooths
-        The smooth terms of fit.json, with the standard deviations of random effects.
-
-    Yields
-    ------
-    The `tables` with the columns `linear_predictor` and its `linear_predictor_std_error`; `probability` or `mean`, its
-    `std_error` (by the delta method; for the mean, not for a single response), `ci_lower` and `ci_upper` (transformed by
-    the link; with clusters also `effective_clusters`). In a penalised fit `posterior_sd` replaces the standard errors. For
-    a fit without either, or with absorbed factors, they are empty. Predictions of a logarithm have geometric means too.
+    Yields the `tables` with the columns `linear_predictor` and its `linear_predictor_std_error`; `probability` or `mean`,
+    its `std_error` (by the delta method; for the mean, not for a single response), `ci_lower` and `ci_upper` (transformed by
+    the link; with clusters also `effective_clusters`). In a penalised fit `posterior_sd` replaces the standard errors. For a
+    fit without either, or with absorbed factors, they are empty. Predictions of a logarithm have geometric means too.
     """
     # A level in whose place there is no effect.
     random = {part.grouping[0]: int(np.argmax(fitted.status[part.where] == FREE)) for part in design.random_parts}
@@ -173,26 +155,12 @@ def new_levels(design: Design, scored: Scored) -> dict[str, np.ndarray]:
 def tables(
     design: Design, file: IngestedFile, identity: Sequence[str], scored: Iterator[Scored], estimate: Estimate
 ) -> Iterator[pa.Table]:
-    """Yield the rows of the split `predict` of a file with the results of a model.
+    """Yield the rows of the split `predict` of a file with the results of a model: an empty table, then one for each shard;
+    together they have the rows in order.
 
-    Parameters
-    ----------
-    design
-        The model's design.
-    file
-        The file, ingested.
-    identity
-        Columns that identify rows; they are copied unchanged.
-    scored
-        The rows of each shard.
-    estimate
-        Computes the model's own columns from them.
-
-    Yields
-    ------
-    An empty table, then one for each shard; together they have the rows in order. Columns: `file`, `row` (its number in the
-    file, from 1), the columns of `identity`, the columns of the `estimate`; `unseen`, the terms with a level that no
-    training row has; `remark`, why there is no prediction, or that a number is OUTSIDE.
+    Columns: `file`, `row` (its number in the file, from 1), the columns of `identity`, the columns that `estimate` computes;
+    `unseen`, the terms with a level that no training row has; `remark`, why there is no prediction, or that a number is
+    OUTSIDE.
     """
     numbers = file.predicted_rows()
     first = 0

@@ -17,29 +17,14 @@ from tfglm.results.predict import Scored, decoded, design_rows, nothing, remarks
 def residuals(
     design: Design, fitted: Fitted, file: IngestedFile, split: str, identity: Sequence[str], leverage: bool = False
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a split of a file with a response, with their fitted values and residuals.
+    """Yield the rows of the split `train` or `evaluate` of a file with a response, with their fitted values and residuals:
+    an empty table, then one for each shard, in the order of the shards, which differs from that of the file.
 
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    file
-        The file, ingested.
-    split
-        `train` or `evaluate`. Its rows are in the order of the shards, which differs from the order of the file.
-    identity
-        Columns that identify rows; they are copied unchanged.
-    leverage
-        Whether to add the leverage of training rows.
-
-    Yields
-    ------
-    An empty table, then one for each shard. Columns: `file`; the columns of `identity`; `response` (with trials, the share
-    of events); `weight`, the prior weight times the trials; `fitted`; `residual`, the response minus `fitted`;
-    `pearson_residual`, divided by the root of variance / weight; `deviance_residual`, the root of the row's contribution to
-    the deviance, with the sign of the residual; on request `leverage` and `standardised_pearson_residual` (`influence`);
-    `unseen` and `remark` as in predictions. Only the standardised residual is divided by the dispersion, as in R and
-    statsmodels.
+    Columns: `file`; the columns of `identity`; `response` (with trials, the share of events); `weight`, the prior weight
+    times the trials; `fitted`; `residual`, the response minus `fitted`; `pearson_residual`, divided by the root of variance
+    / weight; `deviance_residual`, the root of the row's contribution to the deviance, with the sign of the residual; with
+    `leverage` of training rows also `leverage` and `standardised_pearson_residual` (`influence`); `unseen` and `remark` as
+    in predictions. Only the standardised residual is divided by the dispersion, as in R and statsmodels.
     """
     workload, influential = Workload(design, [file], split), leverage and split == "train"
     empty = {name: np.zeros(0) for name in ("response", "weight", "frequency")} | nothing(design, file).rows
@@ -84,25 +69,13 @@ def table(design: Design, scored: Scored, identity: Sequence[str], influence_on:
 def influence(
     design: Design, fitted: Fitted, scored: Scored, working: np.ndarray, pearson: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the influence of rows on the fit (Pregibon, Annals of Statistics 9, 1981).
+    """Return the influence of rows on the fit (Pregibon, Annals of Statistics 9, 1981) from their working weights w and
+    Pearson residuals r at the estimates, [rows]. If a row represents several rows, w is that of each.
 
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    scored
-        The rows, with the result of `evaluated.rows_of_design`.
-    working
-        Working weight w at the estimates; if a row represents several rows, of each of them, [rows].
-    pearson
-        Pearson residual r, [rows].
-
-    Returns
-    -------
-    `leverage`, h = w x' I^-1 x with the row x of the design matrix. This is the diagonal of the hat matrix; its sum is the
-    number of coefficients. In a ridge regression I + penalty replaces I, and the sum is the effective number of
-    coefficients. `standardised_pearson_residual`, r / (phi (1 - h))^1/2 with the dispersion phi; not for a ridge, whose
-    residuals do not have this variance.
+    `leverage` is h = w x' I^-1 x with the row x of the design matrix, the diagonal of the hat matrix; its sum is the number
+    of coefficients. In a ridge regression I + penalty replaces I, and the sum is the effective number of coefficients.
+    `standardised_pearson_residual` is r / (phi (1 - h))^1/2 with the dispersion phi; not for a ridge, whose residuals do not
+    have this variance.
     """
     known = scored.rows["flag"] >= 0
     leverage = np.full(len(known), np.nan)

@@ -18,14 +18,8 @@ if TYPE_CHECKING:
 
 
 class SavedFit:
-    """A fit of which each file is read once, when something first needs it. Raises UserError for a file that has changed since
-    it was written.
-
-    Parameters
-    ----------
-    arguments
-        The options of a script.
-    """
+    """A fit, named by the options of a script, of which each file is read once, when something first needs it. Raises
+    UserError for a file that has changed since it was written."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments

@@ -46,24 +46,15 @@ def scenario_table(
     contrasts: Mapping[str, Mapping[str, float]] | None = None,
     fewest: Fewest = FEWEST,
 ) -> pd.DataFrame:
-    """Return the means and effects in each scenario, and their differences between scenarios.
+    """Return the means and effects in each scenario, and their differences between scenarios. `contrasts` has the weights of
+    scenarios by the name of a contrast; by default each scenario is compared with all before it. The other arguments are
+    those of `marginal_tables`.
 
-    Parameters
-    ----------
-    averaged
-        With scenarios.
-    contrasts
-        Weights of scenarios, by the name of a contrast; by default each scenario is compared with all before it.
-
-    The others are those of `marginal_tables`.
-
-    Returns
-    -------
-    Columns: class (of a regression of classes), at (a scenario or a contrast), against (the scenario that is subtracted), term
-    ('' for the mean response), level, reference, estimate, std_error, df, statistic, p_value (not of a mean, which is no effect),
-    ci_lower, ci_upper, status. A difference of effects is a second difference: how much an effect depends on the scenario.
-    If the response is a logarithm, also the columns of `geometric.RETRANSFORMED` for means and of `geometric.RATIOS` for
-    differences and effects.
+    Columns: class (of a regression of classes), at (a scenario or a contrast), against (the scenario that is subtracted),
+    term ('' for the mean response), level, reference, estimate, std_error, df, statistic, p_value (not of a mean, which is
+    no effect), ci_lower, ci_upper, status. A difference of effects is a second difference: how much an effect depends on the
+    scenario. If the response is a logarithm, also the columns of `geometric.RETRANSFORMED` for means and of
+    `geometric.RATIOS` for differences and effects.
     """
     if not averaged.scenarios:
         raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")

@@ -49,22 +49,11 @@ def table(
     comparisons: Mapping[int, Mapping[str, Any]],
     epochs: Mapping[str, int],
 ) -> pd.DataFrame:
-    """The networks of a sweep, from the smallest loss on the held-out rows to the largest.
+    """The networks of a sweep, from the smallest loss on the held-out rows to the largest: columns `network`, the swept
+    keys, `epochs`, `held_out_loss`, `epoch_of_loss` and `end`, which says why it ended there.
 
-    Parameters
-    ----------
-    fits
-        The content of fit.json of each network.
-    values
-        The values of the swept keys, by the name of the network.
-    comparisons
-        What `compare` returned, by the epochs after which it compared.
-    epochs
-        Those of a whole training, by the name of the network.
-
-    Returns
-    -------
-    Columns `network`, the swept keys, `epochs`, `held_out_loss`, `epoch_of_loss` and `end`, which says why it ended there.
+    `values` are those of the swept keys and `epochs` those of a whole training, by the name of the network. `comparisons`
+    has what `compare` returned, by the epochs after which it compared.
     """
     lines = []
     for fit in sorted(fits, key=loss_of):

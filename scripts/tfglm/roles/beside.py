@@ -63,18 +63,9 @@ def kill_when_frozen(starter: int, seconds: float = TERM + STOPPED) -> None:
 
 
 class Beside:
-    """The processes that the parent of this process has started for the same chief. They have the path of the chief's lease
-    on their command line.
-
-    Parameters
-    ----------
-    parent
-        Snakemake, or whichever process started this one.
-    lease
-        The file of the chief's signs of life.
-    within
-        Seconds from now within which the parent starts the chief or gives it up.
-    """
+    """The processes that the parent of this process, such as Snakemake, has started for the same chief. They have the path
+    of the chief's lease on their command line. `within` are the seconds from now within which the parent starts the chief or
+    gives it up."""
 
     def __init__(self, parent: int, lease: Path, within: float) -> None:
         self._parent, self._within = parent, within

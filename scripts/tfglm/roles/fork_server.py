@@ -38,17 +38,8 @@ has moved from memory to disk, which no job asks of it."""
 
 
 class Started:
-    """A server for the jobs of this process. It ends with this process, if `stop` does not end it earlier.
-
-    Parameters
-    ----------
-    folder
-        That of the scripts.
-    scripts
-        Scripts whose imports the server makes while it waits.
-
-    Raises OSError if this system has no such server.
-    """
+    """A server for the jobs of this process. It ends with this process, if `stop` does not end it earlier. While it waits,
+    it makes the imports of the `scripts` in the folder. Raises OSError if this system has no such server."""
 
     def __init__(self, folder: Path, scripts: Sequence[str] = ()) -> None:
         os.close(os.pidfd_open(os.getpid()))  # not on each system and in each sandbox

@@ -29,19 +29,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def fork(lines: Sequence[Sequence[str]], parent: int, tell: int) -> Sequence[str] | None:
-    """Fork a process for each of these command lines. Returns the command line in each forked process, and None in this
-    process.
+    """Fork a process for each of these command lines, which lack the interpreter and the script. Returns the command line in
+    each forked process, and None in this process.
 
-    Parameters
-    ----------
-    lines
-        Command lines without the interpreter and the script.
-    parent
-        The process that started this one, and that has called `adopt`.
-    tell
-        A descriptor. As soon as a forked process is a child of `parent`, it writes the position of its line and its process
-        id there, and closes it. The end of the file tells the reader that no more will come. If this process has several
-        threads already, none comes.
+    As soon as a forked process is a child of `parent`, which has started this one and called `adopt`, it writes the position
+    of its line and its process id to the descriptor `tell`, and closes it. The end of the file tells the reader that no more
+    will come. If this process has several threads already, none comes.
     """
     try:
         if len(list(Path("/proc/self/task").iterdir())) == 1:

@@ -132,17 +132,8 @@ def start(
     load: Callable[[], object] = lambda: None,
     prepare: Callable[[Path], object] = lambda folder: None,
 ) -> None:
-    """Run ps.py or worker.py.
-
-    Parameters
-    ----------
-    role, description
-        The role of the process, and its description.
-    load
-        Called once for this process and the processes forked from it: loads modules that start no thread.
-    prepare
-        Called with the folder of the announcement before the process listens.
-    """
+    """Run ps.py or worker.py. `load` is called once for this process and the processes forked from it: it loads modules that
+    start no thread. `prepare` gets the folder of the announcement before the process listens."""
     arguments = parser(description).parse_args()
     tensorflow_setup.set_environment()
     command.run(lambda given: serve(role, parser(description), given, load, prepare), arguments)

@@ -59,12 +59,8 @@ def keep(before: Kept, run: Run) -> Kept:
 
     A singleton is a level of an absorbed factor with a single row. Its coefficient fits the row without error, whatever the
     other coefficients are. So the row carries no information about them (Correia, Singletons, Cluster-Robust Standard Errors
-    and Fixed Effects, 2015).
-
-    Raises
-    ------
-    UserError
-        If no rows remain, or if all remaining responses are at the same end of the range of the family.
+    and Fixed Effects, 2015). Raises UserError if no rows remain, or if all remaining responses are at the same end of the
+    range of the family.
     """
     workload, counts = before.workload, before.counts
     design, family = workload.design, workload.design.distribution

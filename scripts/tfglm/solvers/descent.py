@@ -155,25 +155,11 @@ def search_line(
     is_due: Callable[[Age], bool],
     at: Callable[[np.ndarray, str], Point],
 ) -> tuple[Point, Age] | None:
-    """Try step, step / 2, step / 4, ... until one does not raise the objective.
+    """Try step, step / 2, step / 4, ... until one does not raise the objective. Return the point after the step and the age
+    of the information matrix there; None if every length raises the objective.
 
-    Parameters
-    ----------
-    objective, point
-        The start of the step.
-    step
-        The step of the coefficients, [p].
-    age
-        Gives the age of the information matrix after a share of the step.
-    is_due
-        Whether a matrix of that age must be summed again.
-    at
-        Gives the point at some coefficients [p], by the pass with that name.
-
-    Returns
-    -------
-    The point after the step and the age of the information matrix there. The point has `blocks` if a new matrix was due. None
-    if every length raises the objective.
+    `age` gives the age of the matrix after a share of the step, `is_due` whether a matrix of that age must be summed again;
+    then the point has `blocks`. `at` gives the point at some coefficients [p], by the pass with that name.
     """
     before = objective.value(point)
 

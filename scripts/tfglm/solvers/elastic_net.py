@@ -140,21 +140,9 @@ def least(end: PathPoint) -> Point:
 
 
 def minimise(objective: Objective, point: Point, near: Blocks, correction: np.ndarray, penalty: float) -> PathPoint:
-    """Minimise F from `point` by proximal Newton steps.
-
-    Parameters
-    ----------
-    objective
-        F, with the penalties of this point of a path.
-    point
-        The start: the start of the fit, or the previous point of a path.
-    near
-        An information matrix from `point` or near it.
-    correction
-        The error of the first step to the previous point of the path, [p]. It is added to the first step to this point.
-    penalty
-        The penalty of this point on its path. Violations are compared with it.
-    """
+    """Minimise F, with the penalties of this point of a path, by proximal Newton steps from `point`: the start of the fit,
+    or the previous point. `near` is an information matrix from there or near it. `correction` [p], the error of the first
+    step to the previous point, is added to the first step. Violations are compared with `penalty`, that of this point."""
     descent = ProximalNewton(objective, point, near, correction, penalty)
     descent.run()
     if descent.is_observed:

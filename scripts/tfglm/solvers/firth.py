@@ -120,23 +120,8 @@ def solve(start: Solution, at_zero: np.ndarray | None = None, across: np.ndarray
 
 
 def least(full: Solution, direction: np.ndarray, start: np.ndarray, value: float) -> FirthPoint | None:
-    """Minimise F in the plane t'b = `value` (solvers.profile), with the prior of the whole model.
-
-    Parameters
-    ----------
-    full
-        The fit.
-    direction
-        t [p], zero except at free coefficients.
-    start
-        Coefficients to begin with, [p]. They may be outside the plane.
-    value
-        The value of t'b.
-
-    Returns
-    -------
-    The point of the minimum; None if the search does not converge.
-    """
+    """Minimise F in the plane t'b = `value` (solvers.profile), with the prior of the whole model. t [p] is zero except at
+    free coefficients; `start` may be outside the plane. None if the search does not converge."""
     objective = full.objective
     assert isinstance(objective, FirthObjective)
     along = full.information.solve(direction)

@@ -28,25 +28,13 @@ FIRTH_NOTE = "penalised likelihood ratio (Firth)"
 def likelihood_ratios(
     full: Solution, without: Callable[[str], Solution], estimated: Shape | None = None
 ) -> list[dict[str, object]]:
-    """Test each term by the fit without it.
+    """Test each term by the fit without it. Return the entries of fit.json, one for each tested term: `chi_squared` and
+    `df`, or the `problem` of the fit without the term. If all terms are tested, an entry also has the `deviance` and `aic`
+    of that fit.
 
     Both likelihoods include the separated rows, whose loss in the full model is 0. If the dispersion is estimated, the
-    difference of the deviances is divided by the dispersion of the full model.
-
-    Parameters
-    ----------
-    full
-        The fit with all terms.
-    without
-        Fits the model without a term.
-    estimated
-        The shape of the family, if the fit estimates it. The AIC without a term then counts the shape as a parameter (R's
-        `drop1` does not count theta).
-
-    Returns
-    -------
-    The entries of fit.json, one for each tested term: `chi_squared` and `df`, or the `problem` of the fit without the term. If
-    all terms are tested, an entry also has the `deviance` and `aic` of that fit.
+    difference of the deviances is divided by the dispersion of the full model. If the fit estimates the shape of the family
+    (`estimated`), the AIC without a term counts it as a parameter (R's `drop1` does not count theta).
     """
     tests: list[dict[str, object]] = []
     objective, design = full.objective, full.objective.design
@@ -107,20 +95,9 @@ def is_removable(design: Design, term: DesignTerm) -> bool:
 
 
 def penalised_likelihood_ratios(full: Solution) -> list[dict[str, object]]:
-    """Penalised likelihood ratio tests of the terms (Heinze & Schemper 2002).
-
-    The statistic is twice the rise of F when the coefficients of a term are zero. Both values of F use the prior of the whole
-    model.
-
-    Parameters
-    ----------
-    full
-        The fit with all terms.
-
-    Returns
-    -------
-    The entries of fit.json, for each term that no other term contains: `chi_squared`, `df` and a `note`, or a `problem`.
-    """
+    """Penalised likelihood ratio tests (Heinze & Schemper 2002) of each term that no other term contains, as entries of
+    fit.json: `chi_squared`, `df` and a `note`, or a `problem`. The statistic is twice the rise of F when the coefficients of
+    a term are zero. Both values of F use the prior of the whole model."""
     tests: list[dict[str, object]] = []
     for term in full.objective.design.terms:
         if not is_removable(full.objective.design, term):

@@ -66,13 +66,8 @@ infinity."""
 def solve(start: Solution) -> Solution:
     """Minimise F from `start`. Without iterations, only measure the distance of `start` from the minimum.
 
-    Raises
-    ------
-    Drifting
-        If terms separate the response.
-    UserError
-        If terms separate the response and there are no iterations, if the information matrix is singular, or if no residual
-        degrees of freedom remain for the dispersion.
+    Raises Drifting if terms separate the response; UserError if they do and there are no iterations, if the information
+    matrix is singular, or if no residual degrees of freedom remain for the dispersion.
     """
     objective, most = start.objective, start.objective.run.max_iterations
     df_residual = float(objective.counts["rows"]) - objective.estimated

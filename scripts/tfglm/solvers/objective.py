@@ -126,13 +126,8 @@ class Objective(ABC):
     @classmethod
     @abstractmethod
     def of(cls, counted: CountedRows, run: Run) -> Self:
-        """The objective over the rows of levels that are not separated.
-
-        Raises
-        ------
-        UserError
-            If all remaining responses are alike.
-        """
+        """The objective over the rows of levels that are not separated. Raises UserError if all remaining responses are
+        alike."""
 
     @abstractmethod
     def begin(self, learn: "Callable[[Self], Solution] | None" = None) -> "Solution":
@@ -143,15 +138,9 @@ class Objective(ABC):
 
     @abstractmethod
     def without_separated_rows(self, coefficients: np.ndarray) -> "Solution | None":
-        """The next start of a solver whose steps lead to infinity, without the rows that terms separate together.
-
-        The solver stopped at these coefficients [p]. None if no rows are separated.
-
-        Raises
-        ------
-        UserError
-            If all rows are separated, or if the separated rows cannot be found.
-        """
+        """The next start of a solver whose steps lead to infinity, without the rows that terms separate together. The solver
+        stopped at these coefficients [p]. None if no rows are separated. Raises UserError if all rows are separated, or if
+        the separated rows cannot be found."""
 
     @abstractmethod
     def movement_of_separated_rows(self) -> np.ndarray:
@@ -163,22 +152,12 @@ class Objective(ABC):
     @abstractmethod
     def meat(self, bread: Bread, solution: "Solution") -> Blocks:
         """The sum over rows of the products of the scores of free coefficients, with the factors of inference.sandwich.
-
-        Raises
-        ------
-        UserError
-            If HC2 or HC3 would divide by 0, because a single row determines a coefficient.
-        """
+        Raises UserError if HC2 or HC3 would divide by 0, because a single row determines a coefficient."""
 
     @abstractmethod
     def scores(self, bread: Bread, solution: "Solution") -> list[Scores]:
-        """The scores of free coefficients by cluster or date, for each entry of `Design.cluster_counts`.
-
-        Raises
-        ------
-        UserError
-            For `newey_west` if a date has several rows.
-        """
+        """The scores of free coefficients by cluster or date, for each entry of `Design.cluster_counts`. Raises UserError
+        for `newey_west` if a date has several rows."""
 
     @abstractmethod
     def columns_by_cluster(

@@ -43,20 +43,8 @@ REPORTS_OF_AN_EPOCH = 20
 
 
 def solve(objective: PlainObjective, held_out: Workload | None) -> Solution:
-    """Learn from the null model on. The result is evaluated, but not certified.
-
-    Parameters
-    ----------
-    objective
-        The objective of the exact fit.
-    held_out
-        The rows that decide when to stop early.
-
-    Raises
-    ------
-    UserError
-        If the solver diverges: its loss is infinite, or ends far above the loss of the null model.
-    """
+    """Learn from the null model on. The result is evaluated, but not certified. The rows of `held_out` decide when to stop
+    early. Raises UserError if the solver diverges: its loss is infinite, or ends far above the loss of the null model."""
     settings = objective.run.settings
     # A linear regression learns the response in units of its standard deviation.
     variance = 2 * objective.null_loss / objective.weight_sum if objective.family.quadratic else 1.0

@@ -112,23 +112,9 @@ def without_penalised(objective: Objective, point: Point) -> Point:
 
 
 def follow(objective: Objective, point: Point, settings: PathConfig, held_out: Workload | None) -> list[PathPoint]:
-    """Follow the path. Each fit begins at the minimum for the penalty before.
-
-    Parameters
-    ----------
-    objective
-        F without penalties.
-    point
-        The model of the unpenalised terms (`unpenalised_alone`).
-    settings
-        The penalties, and the rule that chooses among them.
-    held_out
-        Rows whose deviance is summed at each point.
-
-    Returns
-    -------
-    The points of all penalties. Their information matrices are dropped, because together they would be too large.
-    """
+    """Follow the path from the model of the unpenalised terms (`unpenalised_alone`); each fit begins at the minimum for the
+    penalty before. The deviance of `held_out` is summed at each point. The points lack their information matrices, which
+    together would be too large."""
     ends: list[PathPoint] = []
     reporter, null_loss, saturated = objective.run.reporter, point.loss, None
     near, correction = point.information, np.zeros(len(point.coefficients))
@@ -189,22 +175,8 @@ Follow = Callable[[Objective, Workload], list[PathPoint]]
 
 
 def cross_validate(objective: Objective, penalties: int, follow: Follow) -> CrossValidation:
-    """Hold out each fold in turn.
-
-    Parameters
-    ----------
-    objective
-        The objective of all rows.
-    penalties
-        The number of penalties.
-    follow
-        Follows the path of the penalties.
-
-    Raises
-    ------
-    UserError
-        If a fold has no rows, or if the responses of the other rows are all alike, or if unpenalised terms separate them.
-    """
+    """Hold out each fold in turn, and `follow` the path without it. Raises UserError if a fold has no rows, or if the
+    responses of the other rows are all alike, or if unpenalised terms separate them."""
     folds = objective.design.folds
     assert folds
     by_fold, weights, rows = np.zeros((folds.number, penalties)), np.zeros(folds.number), np.zeros(folds.number)

@@ -155,26 +155,13 @@ def minus_log_likelihood(objective: Objective, point: Point) -> float:
 def intervals(
     solution: Solution, fitted: Fitted, shift: np.ndarray, theta_is_free: bool = False
 ) -> list[dict[str, object]]:
-    """The profile intervals that the design asks for.
+    """The profile intervals that the design asks for, as entries of fit.json: `name`, `estimate`, `std_error` (from the
+    information matrix), `ci_lower` and `ci_upper` (None if there is no end), `wald_lower` and `wald_upper`. `note` says why
+    an end is missing.
 
-    Parameters
-    ----------
-    solution, fitted
-        The fit at the maximum, and its covariance.
-    shift
-        Added to the coefficients of the fit before they are reported, [p].
-    theta_is_free
-        Whether theta of a negative binomial is re-estimated at each value of a combination.
-
-    Returns
-    -------
-    The entries of fit.json, one for each combination: `name`, `estimate`, `std_error` (from the information matrix), `ci_lower`
-    and `ci_upper` (None if there is no end), `wald_lower` and `wald_upper`. `note` says why an end is missing.
-
-    Raises
-    ------
-    UserError
-        If a combination has no finite estimate, or if its value depends on reference levels.
+    `shift` [p] is added to the coefficients of the fit before they are reported. With `theta_is_free` theta of a negative
+    binomial is re-estimated at each value of a combination. Raises UserError if a combination has no finite estimate, or if
+    its value depends on reference levels.
     """
     design = solution.objective.design
     found = []

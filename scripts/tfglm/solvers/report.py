@@ -21,19 +21,8 @@ from tfglm.solvers.shape import Shape
 
 
 def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape | None = None) -> dict:
-    """The content of fit.json, except its identity.
-
-    Parameters
-    ----------
-    solution
-        The end of the solver.
-    fitted
-        Its coefficients and their covariance.
-    tests
-        Likelihood ratio tests of terms, as entries of fit.json.
-    shape
-        The shape of the family, if the fit estimates it.
-    """
+    """The content of fit.json, except its identity, from the end of the solver, its covariance, and likelihood ratio tests
+    as entries of fit.json. `shape` is given if the fit estimates it."""
     objective, design = solution.objective, solution.objective.design
     content = summary(solution, fitted, shape)
     content["largest_kkt_violation"] = solution.violation

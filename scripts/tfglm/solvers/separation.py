@@ -34,20 +34,9 @@ class Drifting(Exception):
 def solve_without_separated(start: Solution, solve: Callable[[Solution], Solution]) -> Solution:
     """Solve without the rows that several terms separate together (docs/statistics.md: Separation).
 
-    These rows leave the likelihood. The likelihood of the other rows has a finite maximum. Coefficients that the other rows do
-    not identify are held at zero, like aliased coefficients.
-
-    Parameters
-    ----------
-    start
-        The start of the solver.
-    solve
-        The solver. It raises Drifting if its steps lead to infinity.
-
-    Raises
-    ------
-    UserError
-        If the terms separate all rows. Errors of the solver pass through.
+    These rows leave the likelihood. The likelihood of the other rows has a finite maximum. Coefficients that the other rows
+    do not identify are held at zero, like aliased coefficients. The solver raises Drifting if its steps lead to infinity.
+    Raises UserError if the terms separate all rows. Errors of the solver pass through.
     """
     before = 0
     while True:
@@ -64,30 +53,11 @@ def solve_without_separated(start: Solution, solve: Callable[[Solution], Solutio
 
 
 def leave_out_separated(workload: Workload, run: Run, counts: Sums, terms: Collection[str]) -> tuple[Workload, Sums]:
-    """Leave out the rows of separated groups (docs/statistics.md: Separation).
+    """Return the workload and the counts without the rows of separated groups of `terms` (docs/statistics.md: Separation).
 
     A group is separated if its responses are all at one end of the range of the family. Without its rows, another group may
-    become separated. So this repeats until no group is separated.
-
-    Parameters
-    ----------
-    workload
-        The design and the rows.
-    run
-        Its executor counts the rows; its reporter lists the separated groups.
-    counts
-        The counts of all rows.
-    terms
-        The terms whose groups are checked.
-
-    Returns
-    -------
-    The workload with the remaining rows, and their counts.
-
-    Raises
-    ------
-    UserError
-        If all remaining responses are at the same end of the range of the family.
+    become separated. So this repeats until no group is separated. Raises UserError if all remaining responses are at the
+    same end of the range of the family.
     """
     design = workload.design
     plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name in terms}

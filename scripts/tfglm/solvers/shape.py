@@ -52,20 +52,8 @@ class Shape:
 
 
 def estimate(first: Solution, solve: Callable[[Solution], Solution]) -> Shape:
-    """Estimate the shape by maximum likelihood.
-
-    Parameters
-    ----------
-    first
-        The fit at an initial shape.
-    solve
-        Finds the coefficients from a start.
-
-    Raises
-    ------
-    UserError
-        If the shape has no estimate, or if the turns do not settle.
-    """
+    """Estimate the shape by maximum likelihood, from a fit at an initial shape; `solve` finds the coefficients from a start.
+    Raises UserError if the shape has no estimate, or if the turns do not settle."""
     design = first.objective.design
     begin, given_means = METHODS[design.distribution.shape_name]
     solution, trial, before = first, begin(first), np.inf

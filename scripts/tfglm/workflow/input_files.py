@@ -48,21 +48,9 @@ def for_each_file(names: Iterable[str], function: Callable[[Wildcards], Any]) ->
 
 
 class FilesToRead:
-    """Files that are read alike: those that models are fitted to, or those to score. Its methods are functions for the rules.
-
-    Parameters
-    ----------
-    files
-        The files by their name in results.
-    settings
-        How they are read; None if there are none.
-    layouts
-        All layouts of the config.
-    data
-        The folder that configs share.
-    is_main
-        Whether this is the process of the user, which reports changes of a file.
-    """
+    """Files that are read alike: those that models are fitted to, or those to score, by their names in results. Its methods
+    are functions for the rules. The settings say how they are read, and are None if there are none. `data` is the folder
+    that configs share. The process of the user (`is_main`) reports changes of a file."""
 
     def __init__(
         self,

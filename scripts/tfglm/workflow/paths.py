@@ -6,16 +6,9 @@ from snakemake.io import directory
 
 
 class Paths:
-    """The folders that a run writes to, and the files that several rules name. What is in braces are wildcards.
-
-    Parameters
-    ----------
-    results
-        The folder of the results, named after the file of the config, so no config overwrites the results of another. Logs and
-        times of jobs have a folder for each config too.
-    placed
-        Puts a folder below the `prefix` of a workflow that uses this one as a module.
-    """
+    """The folders that a run writes to, and the files that several rules name. What is in braces are wildcards. `results` is
+    named after the file of the config, so no config overwrites the results of another. Logs and times of jobs have a folder
+    for each config too. `placed` puts a folder below the `prefix` of a workflow that uses this one as a module."""
 
     def __init__(self, results: str, placed: Callable[[str], str]) -> None:
         name = results.removeprefix("results/")

@@ -50,20 +50,9 @@ MOST_LISTED = 100_000
 
 
 class Plan:
-    """A config as this process of Snakemake has read it. Its methods are functions for the rules.
-
-    Parameters
-    ----------
-    workflow
-        Snakemake's.
-    sections
-        The sections of the config.
-    caller
-        The command that runs this workflow.
-
-    Raises UserError for a wrong config. `problems` has the mistakes that are reported with those that `tfglm.workflow.checks`
-    finds.
-    """
+    """A config as this process of Snakemake has read it, started by the command `caller`. Its methods are functions for the
+    rules. `problems` has the mistakes that are reported with those that `tfglm.workflow.checks` finds. Raises UserError for
+    a wrong config."""
 
     def __init__(self, workflow: Any, sections: dict[str, Any], caller: str) -> None:
         self.workflow, self.caller, self.problems = workflow, caller, Problems()

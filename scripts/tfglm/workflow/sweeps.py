@@ -24,15 +24,7 @@ def _sha256_of(file: Path, size: int, modified: int) -> str:
 
 
 class Sweeps:
-    """The sweeps over networks of a config. Its methods are functions for the rules.
-
-    Parameters
-    ----------
-    plan
-        The config.
-    checkpoints
-        Snakemake's, as the rules have them.
-    """
+    """The sweeps over networks of a config, with Snakemake's checkpoints. Its methods are functions for the rules."""
 
     def __init__(self, plan: Plan, checkpoints: Any) -> None:
         self._plan, self._checkpoints, self._networks = plan, checkpoints, plan.config.networks
