@@ -253,10 +253,8 @@ def task(arguments: argparse.Namespace, run: str) -> list[str]:
 
 
 def watch(started: Sequence[Member | launch.Step], members: Members, restarts: int, wanted: Callable[[], bool]) -> None:
-    """Restart processes that die while `wanted()`, but no step: its tasks do that.
-
-    Raises UserError if there are more deaths than `restarts`, or if a step dies; and the errors of `wanted`.
-    """
+    """Restart processes that die while `wanted()`, but no step: its tasks do that. Raises UserError if there are more deaths
+    than `restarts`, or if a step dies; and the errors of `wanted`."""
     left = restarts
     while wanted():
         members.look()

@@ -81,11 +81,8 @@ class ResultFile(dict[str, Any]):
 def read_json(
     path: Path, delete: Path | None = None, fit: Path | None = None, needs: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the object that `write_json` wrote.
-
-    Raises UserError if the file has changed, lacks a member that it `needs`, or is a result of another fit than `fit`. The
-    message says to `delete` the file, or the file given there.
-    """
+    """Return the object that `write_json` wrote. Raises UserError if the file has changed, lacks a member that it `needs`,
+    or is a result of another fit than `fit`. The message says to `delete` the file, or the file given there."""
     content = _content(path, delete or path)
     seal = SEAL.search(content)
     if not seal or hashlib.sha256(content[: seal.start()]).hexdigest() != seal[1].decode():

@@ -78,10 +78,7 @@ def parsed(parser: argparse.ArgumentParser, line: Sequence[str] | None = None) -
 
 def watched(arguments: argparse.Namespace, work: Work, meanwhile: Callable[[Design], object] | None = None) -> None:
     """Do the work of a command line; the file of its progress says how far it is, or why it failed. `meanwhile` runs in a
-    thread while the work begins.
-
-    Raises UserError if the design was made for other shards, and what `work` raises.
-    """
+    thread while the work begins. Raises UserError if the design was made for other shards, and what `work` raises."""
     design = Design.load(arguments.design)
     progress = Progress(arguments.progress, design.model)
     try:

@@ -40,10 +40,7 @@ WORTH = 10
 
 class Journal:
     """The results of one fit in `folder`, one file per result. `key` identifies everything that they depend on; files with
-    another key are removed.
-
-    `note` receives messages about existing files. A full disk ends the writing, not the fit.
-    """
+    another key are removed. `note` receives messages about existing files. A full disk ends the writing, not the fit."""
 
     def __init__(
         self,
@@ -153,11 +150,8 @@ Passed = Callable[[bool, float, Sequence[Call]], None]
 
 
 class ResumingExecutor:
-    """An executor that keeps its sums in a journal, and reads sums from it that an earlier fit has computed.
-
-    For each sum, `passed` receives whether it was recalled, its seconds, and its calls; a result of several sums has no
-    calls.
-    """
+    """An executor that keeps its sums in a journal, and reads sums from it that an earlier fit has computed. For each sum,
+    `passed` receives whether it was recalled, its seconds, and its calls; a result of several sums has no calls."""
 
     def __init__(self, executor: Executor, journal: Journal, passed: Passed) -> None:
         self._executor, self._journal, self._passed = executor, journal, passed

@@ -110,10 +110,8 @@ def csv_blocks(
 
 
 def fill(stream: Any, buffer: memoryview) -> int:
-    """Read until the buffer is full or the stream ends, so that blocks are the same whatever a file is packed in.
-
-    Returns the number of bytes read.
-    """
+    """Read until the buffer is full or the stream ends, so that blocks are the same whatever a file is packed in. Returns
+    the number of bytes read."""
     filled = 0
     while filled < len(buffer) and (size := stream.readinto(buffer[filled:])):
         filled += size

@@ -100,10 +100,8 @@ class _RowsOfKeys:
         return ""
 
     def _folds(self, file: IngestedFile, shard: Shard, checksums: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the fold of each row of a shard, from its fold column.
-
-        `checksums` [blocks, columns] are the checksums of its blocks.
-        """
+        """Return the fold of each row of a shard, from its fold column. `checksums` [blocks, columns] are the checksums of
+        its blocks."""
         of_rows = {}
         for name, numbers in self.settings.folds.items():
             of_response = checksums[:, file.manifest.columns.index(file.column(name))]

@@ -147,10 +147,8 @@ def ends_in_quotes(data: bytes | memoryview, separator: bytes) -> bool:
 
 
 def problems_of(lines: list[bytes], headers: list[list[bytes]], separator: bytes) -> dict[int, LineProblem]:
-    """Return the lines that are no row of a file, by number, regardless of their values.
-
-    `headers` are the ways in which the header may be written.
-    """
+    """Return the lines that are no row of a file, by number, regardless of their values. `headers` are the ways in which the
+    header may be written."""
     size = len(headers[0])
     problems: dict[int, LineProblem] = {}
     for number, line in enumerate(lines):
@@ -222,10 +220,8 @@ def last_of_record(lines: list[bytes], first: int, fields: int, separator: bytes
 
 
 def end_of_records(data: bytearray, end: int, fields: int, separator: bytes) -> int:
-    """Return where to cut whole lines, at most at byte `end`.
-
-    A record of so many fields may begin in the last lines and continue behind them. The cut keeps it in one piece.
-    """
+    """Return where to cut whole lines, at most at byte `end`. A record of so many fields may begin in the last lines and
+    continue behind them. The cut keeps it in one piece."""
     first = max(end - MOST_SPANNED_BYTES, 0)
     at = data.find(b"\n", first, end) + 1 if first else 0
     if data.find(b'"', at, end) < 0:

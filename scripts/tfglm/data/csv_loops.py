@@ -101,10 +101,8 @@ def bucket_of(word, bits):
 @compiled
 def number_of(word, slot, buckets, numbers, entries, known, bits):
     """Return the number of an entry among the distinct entries of its slot, adding a new entry; -1 if there is no room.
-
-    `buckets`, uint64 [slots, buckets], and `numbers`, uint16 [slots, buckets], are the hash table; `entries`, uint64
-    [slots, most], holds the distinct entries; the first `known`, int64 [slots], are filled. 2^`bits` buckets are in use.
-    """
+    `buckets`, uint64 [slots, buckets], and `numbers`, uint16 [slots, buckets], are the hash table; `entries`, uint64 [slots,
+    most], holds the distinct entries; the first `known`, int64 [slots], are filled. 2^`bits` buckets are in use."""
     one = np.uint64(1)
     bucket = bucket_of(word, bits[slot])
     last = (one << np.uint64(bits[slot])) - one
@@ -132,11 +130,8 @@ def number_of(word, slot, buckets, numbers, entries, known, bits):
 
 @compiled
 def read_entries(data, places, rows, field, fields, slot, buckets, numbers, entries, known, bits, out):
-    """Number the entries of a field with `number_of`, uint16 [rows]. Return whether all are short and find room.
-
-    Entry f of row r lies between the `places` (uint32) with the numbers fields * r + f and fields * r + f + 1, both
-    excluded.
-    """
+    """Number the entries of a field with `number_of`, uint16 [rows]. Return whether all are short and find room. Entry f of
+    row r lies between the `places` (uint32) with the numbers fields * r + f and fields * r + f + 1, both excluded."""
     one, longest = np.uint64(1), np.uint64(0)
     used = bits[slot]
     for row in range(rows):
@@ -158,11 +153,9 @@ def read_entries(data, places, rows, field, fields, slot, buckets, numbers, entr
 
 @compiled
 def parse(data, size, separator, fields, wanted, buckets, numbers, entries, known, bits, out):
-    """Number the entries of the lines `data[:size]`, uint8, in the fields `wanted`.
-
-    Returns the number of rows, or -1 if the lines are not plain. `out`, uint16 [wanted, most rows], receives the number of
-    each entry. The distinct entries are kept from call to call: see `number_of`.
-    """
+    """Number the entries of the lines `data[:size]`, uint8, in the fields `wanted`. Returns the number of rows, or -1 if the
+    lines are not plain. `out`, uint16 [wanted, most rows], receives the number of each entry. The distinct entries are kept
+    from call to call: see `number_of`."""
     one, vector, fields = np.uint64(1), np.uint64(VECTOR), np.uint64(fields)
     most = max(np.uint64(PLACES), fields)
     places = np.empty(most + 2 * VECTOR, np.uint32)
@@ -211,10 +204,8 @@ def parse(data, size, separator, fields, wanted, buckets, numbers, entries, know
 
 @compiled
 def strip_blanks(data, size, separator):
-    """Remove blanks and tabs around the fields of the lines `data[:size]`, uint8, in place, and return how many bytes are left.
-
-    Blanks within quotes stay, and a quote behind blanks opens a quoted field.
-    """
+    """Remove blanks and tabs around the fields of the lines `data[:size]`, uint8, in place, and return how many bytes are
+    left. Blanks within quotes stay, and a quote behind blanks opens a quoted field."""
     at_start, bare, quoted, closed = 0, 1, 2, 3
     state, written, kept = at_start, 0, 0
     for at in range(size):

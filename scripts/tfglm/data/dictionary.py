@@ -103,10 +103,8 @@ VALUE_TYPES = {"text": pl.String, "integer": pl.Int64, "number": pl.Float64}
 
 @dataclass(frozen=True)
 class Dictionary:
-    """The columns by name, the names of the `required` columns, and the number of usable rows of each split.
-
-    Rows without a value in a required column are dropped.
-    """
+    """The columns by name, the names of the `required` columns, and the number of usable rows of each split. Rows without a
+    value in a required column are dropped."""
 
     columns: dict[str, Column]
     required: list[str]
@@ -246,19 +244,15 @@ def without(tables: Sequence[pl.DataFrame], lacking: Sequence[np.ndarray]) -> pl
 
 
 def used_levels(files: Iterable[IngestedFile], required: Collection[str], column: str) -> pl.DataFrame:
-    """Return the tables of levels with the codes of a column of the data, without the rows that lack a required value.
-
-    For the split `predict` they count all rows.
-    """
+    """Return the tables of levels with the codes of a column of the data, without the rows that lack a required value. For
+    the split `predict` they count all rows."""
     of_files = [(file.levels(file.codes(column).name), lacking_patterns(file, required)) for file in files]
     return without(*zip(*of_files, strict=True))
 
 
 def training_values(files: Iterable[IngestedFile], column: str, kind: Kind, required: Collection[str]) -> pl.DataFrame:
-    """Return the distinct values of a column in the training rows that lack no required value, sorted, and their rows.
-
-    The values are unmerged, regardless of data.rare. Columns: `value`, `rows`.
-    """
+    """Return the distinct values of a column in the training rows that lack no required value, sorted, and their rows. The
+    values are unmerged, regardless of data.rare. Columns: `value`, `rows`."""
     return counted_values(used_levels(files, required, column), kind)
 
 
@@ -332,10 +326,7 @@ def merge_column(name: str, tables: _LevelTables, fewest: int | None, missing_is
 
 def kinds_of(name: str, files: Sequence[IngestedFile], tables: Sequence[pl.DataFrame]) -> dict[Kind, str]:
     """The kinds of a column, each with a file where it has values of that kind; `tables` are its levels in each file. A file
-    without a value does not tell the kind.
-
-    Raises UserError for a column without a value in any row.
-    """
+    without a value does not tell the kind. Raises UserError for a column without a value in any row."""
     # One query for all, as there may be many files.
     of_rows = np.repeat(np.arange(len(files)), [len(table) for table in tables])
     has_value = (pl.col("rows") > 0) & ((pl.col("code") > 0) | pl.col("mean").is_not_null())
@@ -427,10 +418,8 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
 
 
 def alike_levels(values: pl.DataFrame) -> list[list[tuple[str, int]]]:
-    """Return groups of texts that look the same, each text with its training rows.
-
-    They differ only in blanks at their ends, in invisible characters, or in how Unicode composes a letter.
-    """
+    """Return groups of texts that look the same, each text with its training rows. They differ only in blanks at their ends,
+    in invisible characters, or in how Unicode composes a letter."""
     groups: dict[str, list[tuple[str, int]]] = {}
     for level, rows in values.iter_rows():
         groups.setdefault(shape_of(level), []).append((level, rows))

@@ -70,11 +70,8 @@ def checksum_of(path: Path) -> str:
 
 
 def edition_of(path: Path, record: Path, made: Path) -> tuple[int, bool]:
-    """Return the edition of a file from which `made` was made, and whether it is the recorded edition.
-
-    If the file has the recorded content in another state, the record is renewed. Without xxhash, any other state counts as
-    other content.
-    """
+    """Return the edition of a file from which `made` was made, and whether it is the recorded edition. If the file has the
+    recorded content in another state, the record is renewed. Without xxhash, any other state counts as other content."""
     try:
         recorded = Record.load(record)
     except (OSError, ValueError, KeyError, TypeError):

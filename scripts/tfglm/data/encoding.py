@@ -43,11 +43,8 @@ def groups_of(patterns: np.ndarray, split: int, first: int, last: int) -> list[P
 
 
 class CodeCounts:
-    """Count the rows of a column by split, pattern of missing values and code.
-
-    Large groups of rows have an array by code. Small groups have pairs of a key and a number of rows, because there may be as
-    many patterns as rows.
-    """
+    """Count the rows of a column by split, pattern of missing values and code. Large groups of rows have an array by code.
+    Small groups have pairs of a key and a number of rows, because there may be as many patterns as rows."""
 
     def __init__(self) -> None:
         self._by_code: dict[tuple[int, int], np.ndarray] = {}
@@ -245,11 +242,9 @@ class ColumnEncoder:
         self.counts.add(chunk, groups)
 
     def finish(self) -> "list[FinishedColumn]":
-        """How the column is stored, once all rows have been noted; the encoder then holds nothing.
-
-        An integer with `limits.most_codes` values or more is stored twice: as the number that it is, and as codes, for those
-        who use it as an identifier.
-        """
+        """How the column is stored, once all rows have been noted; the encoder then holds nothing. An integer with
+        `limits.most_codes` values or more is stored twice: as the number that it is, and as codes, for those who use it as
+        an identifier."""
         distinct, values = self.distinct, self.distinct.values
         keys, rows = self.counts.by_key()
         self.counts, self.distinct, self.tables = CodeCounts(), Texts(), Recent()
@@ -301,11 +296,8 @@ Encoder = ColumnEncoder | ImageEncoder
 
 @dataclass(frozen=True)
 class FinishedColumn:
-    """A stored column whose values are all known.
-
-    If it is coded, `levels` are the values of the codes 1, 2, ..., and `final` maps each provisional code to its code.
-    `rows` counts the rows of each of the `keys` (`CodeCounts.by_key`).
-    """
+    """A stored column whose values are all known. If it is coded, `levels` are the values of the codes 1, 2, ..., and
+    `final` maps each provisional code to its code. `rows` counts the rows of each of the `keys` (`CodeCounts.by_key`)."""
 
     stored: StoredColumn
     levels: Sequence

@@ -22,11 +22,8 @@ def stored_name(response: str, number: int) -> str:
 
 
 def folds_of_rows(checksums: np.ndarray, count: int, number: int) -> np.ndarray:
-    """Return the fold of each of `count` rows, int32 [rows].
-
-    The fold is a hash of the place of the row in its block and of the content of the block. `checksums` are the checksums
-    of the response in these blocks.
-    """
+    """Return the fold of each of `count` rows, int32 [rows]. The fold is a hash of the place of the row in its block and of
+    the content of the block. `checksums` are the checksums of the response in these blocks."""
     blocks = np.arange(count) // BLOCK_ROWS
     hashes = checksums.astype(np.uint64)[blocks] + GOLDEN * (np.arange(count, dtype=np.uint64) % np.uint64(BLOCK_ROWS))
     return (mixed(hashes) % np.uint64(number)).astype(np.int32)

@@ -57,10 +57,7 @@ def as_converted(layout: Layout, kind: str) -> Layout:
 
 def converted(path: Path, kind: str, sheet: str, lines: IO[bytes] | None = None) -> io.BufferedReader:
     """The content of a file as CSV; `sheet` is that of a workbook, if named, and `lines` are those of JSON, which are closed
-    with the result.
-
-    Raises UserError, also while it is read, for what cannot be read.
-    """
+    with the result. Raises UserError, also while it is read, for what cannot be read."""
     if lines:
         pieces = json_as_csv(path, lines)
     elif kind == "workbook":
@@ -172,10 +169,8 @@ def statistical_as_csv(path: Path, kind: str) -> Iterator[bytes]:
 
 
 def read_statistical(path: Path, kind: str, first: int = 0, rows: int = 0) -> "tuple[pl.DataFrame, Any]":
-    """Some rows of a Stata or SPSS file, and what pyreadstat says of its columns; no rows if none are asked for.
-
-    A week, month, quarter or half-year is the date of its first day, and a duration is in hours.
-    """
+    """Some rows of a Stata or SPSS file, and what pyreadstat says of its columns; no rows if none are asked for. A week,
+    month, quarter or half-year is the date of its first day, and a duration is in hours."""
     import polars as pl
     import pyreadstat  # takes a while, and few files need it
 

@@ -18,9 +18,7 @@ PLAIN = Dialect()
 
 def read_header(path: Path, dialect: Dialect = PLAIN) -> list[str]:
     """Return the column names of a file. The names of a CSV file are in UTF-8, or else in the encoding of the dialect.
-
-    Raises UserError if it has none.
-    """
+    Raises UserError if it has none."""
     kind = kind_of_file(path)
     if kind == "images":
         return images.header(path)
@@ -47,10 +45,8 @@ def skipped_lines(path: Path, dialect: Dialect) -> int:
 
 
 def first_fields(path: Path, line: bytes, dialect: Dialect, number: int) -> list[bytes]:
-    """The fields of the first line of a CSV file that is not skipped, its line of this number.
-
-    Raises UserError for what is no CSV file.
-    """
+    """The fields of the first line of a CSV file that is not skipped, its line of this number. Raises UserError for what is
+    no CSV file."""
     separator = dialect.separator_bytes
     if csv_lines.is_blank(line):
         skipped = f"blank lines{' and comments' if dialect.comment else ''}"

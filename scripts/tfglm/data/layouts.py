@@ -103,10 +103,8 @@ def choose(
 
 
 def sources_needed(layout: Layout, settings: SelectionConfig, name: str) -> set[str]:
-    """Return the names that the needed columns of the config have in a file of this layout.
-
-    Raises UserError as `selection` does.
-    """
+    """Return the names that the needed columns of the config have in a file of this layout. Raises UserError as `selection`
+    does."""
     return {layout.columns[column].source for column in selection(layout, settings, name).needed}
 
 

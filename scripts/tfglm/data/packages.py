@@ -7,10 +7,8 @@ from tfglm.errors import UserError
 
 
 def located(source: str, key: str = "data.files") -> Path:
-    """Return the path of a source: a path, or `package:<python package>/<path inside it>`.
-
-    Raises UserError, which names the `key` of the source, if the package or its file does not exist.
-    """
+    """Return the path of a source: a path, or `package:<python package>/<path inside it>`. Raises UserError, which names the
+    `key` of the source, if the package or its file does not exist."""
     if not source.startswith("package:"):
         return Path(source)
     package, _, inside = source.removeprefix("package:").partition("/")

@@ -86,9 +86,7 @@ def has_images(path: Path) -> bool:
 
 def packing(path: Path) -> Packing:
     """Return the compression or kind of the file from its first bytes: the ending of its name may be missing or wrong.
-
-    Raises UserError for kinds that cannot be read, with what to do.
-    """
+    Raises UserError for kinds that cannot be read, with what to do."""
     with reported(path), path.open("rb") as file:
         first = file.read(LONGEST_MAGIC)
     if first.startswith(GZIP_MAGIC):
@@ -165,10 +163,8 @@ def refuse_others(path: Path, first: bytes, is_packed: bool = False) -> None:
 
 
 def kind_of_file(path: Path) -> FileKind:
-    """What a file holds, whatever it is packed in. All but images and Parquet files are read as CSV.
-
-    Raises UserError for a file in an archive that is read unpacked only.
-    """
+    """What a file holds, whatever it is packed in. All but images and Parquet files are read as CSV. Raises UserError for a
+    file in an archive that is read unpacked only."""
     if has_images(path):
         return "images"
     kind = packing(path)
@@ -208,10 +204,8 @@ def reported(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Path, threads: int = 1, sheet: str = "") -> Iterator[IO[bytes]]:
-    """The uncompressed content, as CSV whatever the kind of the file; `sheet` is that of a workbook.
-
-    Raises UserError for an archive with more than one table, and for a file that cannot be converted.
-    """
+    """The uncompressed content, as CSV whatever the kind of the file; `sheet` is that of a workbook. Raises UserError for an
+    archive with more than one table, and for a file that cannot be converted."""
     with reported(path):
         kind = kind_of_file(path)
         is_foreign = kind in ("workbook", "stata", "spss")

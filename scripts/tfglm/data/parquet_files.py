@@ -43,10 +43,8 @@ READABLE_AS = {
 
 
 def partitions(path: Path) -> dict[str, pa.Scalar]:
-    """The columns that a file has from the folders above it, as Spark, DuckDB and Hive write them.
-
-    A column of whole numbers in all folders beside these has integers, and any other has texts. An empty scalar is missing.
-    """
+    """The columns that a file has from the folders above it, as Spark, DuckDB and Hive write them. A column of whole numbers
+    in all folders beside these has integers, and any other has texts. An empty scalar is missing."""
     folders = partition_folders(str(path))
     root = path.absolute().parents[len(folders)]
     names = [folder.partition("=")[0] for folder in folders]

@@ -71,11 +71,8 @@ class Parsed:
 
 @dataclass
 class Parser:
-    """Turns the blocks of one file into columns.
-
-    `columns` are the needed columns, by their tfglm name. With `whole_records`, no block ends within a quoted text of
-    several lines. `compiled` splits plain lines, once it is loaded.
-    """
+    """Turns the blocks of one file into columns. `columns` are the needed columns, by their tfglm name. With
+    `whole_records`, no block ends within a quoted text of several lines. `compiled` splits plain lines, once it is loaded."""
 
     path: Path
     header: tuple[str, ...]
@@ -297,10 +294,8 @@ class Parser:
             self.twice.setdefault(how.source, set()).add(" and ".join(f"`{text}`" for text in shown.head(2)))
 
     def examine(self, data: memoryview | pa.RecordBatch) -> tuple[dict[int, LineProblem], Parsed]:
-        """Return the problems of the lines of a block, by their number in it from 0, and the rows of the other lines.
-
-        It examines all lines together, because a block may have many unreadable lines.
-        """
+        """Return the problems of the lines of a block, by their number in it from 0, and the rows of the other lines. It
+        examines all lines together, because a block may have many unreadable lines."""
         separator, problems = self.layout.separator_bytes, dict[int, LineProblem]()
         if isinstance(data, pa.RecordBatch):
             count, sound, read = data.num_rows, np.arange(data.num_rows), partial(self._typed, data)

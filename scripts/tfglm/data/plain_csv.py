@@ -132,10 +132,8 @@ class PlainCsv:
         Entries(1, 256).numbers_in(data, 2, self.separator, 1, np.zeros(1, np.int64))
 
     def _meaning(self, entries: np.ndarray, whole: bool) -> tuple[np.ndarray, pa.Array | None]:
-        """Return the positions of the values of some entries, int32, -1 for a missing value, and the values.
-
-        Returns None if they should be whole numbers and are not.
-        """
+        """Return the positions of the values of some entries, int32, -1 for a missing value, and the values. Returns None if
+        they should be whole numbers and are not."""
         absent = np.isin(entries, self.missing)
         entries = np.where(absent, np.uint64(ord("0")), entries)
         if whole:

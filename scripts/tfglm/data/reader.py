@@ -134,10 +134,7 @@ class InputReader:
 
     def kept(self, parsed: Parsed, first: int) -> tuple[KeptRows, dict[int, LineProblem]]:
         """Return the kept rows of a block whose first line has the number `first`, and the problems of those with a value
-        that is not finite, by their place in `parsed`.
-
-        Raises one of UNREADABLE.
-        """
+        that is not finite, by their place in `parsed`. Raises one of UNREADABLE."""
         computed, reason, split = self.selection.select(self.operands(parsed, first), parsed.rows)
         kept = np.flatnonzero(reason == len(self.selection.reasons))
         columns: list[Distinct] = []
@@ -167,10 +164,8 @@ class InputReader:
         return operands
 
     def repaired(self, block: InputBlock) -> KeptRows:
-        """Return the kept rows of a block with unreadable lines, if the settings allow dropping these.
-
-        Raises UserError, which names the first such line, if the settings do not allow it, or if there are too many.
-        """
+        """Return the kept rows of a block with unreadable lines, if the settings allow dropping these. Raises UserError,
+        which names the first such line, if the settings do not allow it, or if there are too many."""
         is_text = not isinstance(block.data, pa.RecordBatch)
         first = self.lines + self.parser.first_line if is_text else block.first
         # An editor shows lines; before those of JSON, and the rows of files with types, is no line of names.
@@ -196,10 +191,8 @@ class InputReader:
         return replace(kept, places=places, dropped=kept.dropped + dropped, read=rows)
 
     def report(self, problems: dict[int, LineProblem], place: str, first: int) -> None:
-        """Log the problems of lines of a block, by their number in it, or raise UserError, as the settings require.
-
-        A message locates a line by `place` and the number of the line; `first` is the number of the block's first line.
-        """
+        """Log the problems of lines of a block, by their number in it, or raise UserError, as the settings require. A
+        message locates a line by `place` and the number of the line; `first` is the number of the block's first line."""
         for number in sorted(problems):
             remark = f"{place}{first + number}: {problems[number].remark}"
             if self.settings.bad_rows == "error":
@@ -223,10 +216,7 @@ class InputReader:
 
     def failing(self, parsed: Parsed, first: int, bad: int, rows: int) -> Iterator[tuple[int, LineProblem]]:
         """Yield the rows, by their place in `parsed`, for which an expression cannot be evaluated or a value is not finite,
-        with the problem.
-
-        It bisects the block. `bad` of its `rows` are known to be unreadable.
-        """
+        with the problem. It bisects the block. `bad` of its `rows` are known to be unreadable."""
         waiting = [np.arange(parsed.rows)]
         while waiting:
             places = waiting.pop()
@@ -291,10 +281,8 @@ def patterns(names: list[str], columns: list[Distinct], rows: int) -> Distinct:
 
 
 def uniform(seed: int, file: str, line: int, rows: int) -> np.ndarray:
-    """A number from [0, 1) for each of `rows` lines from `line` on: it depends on seed, file name and line alone.
-
-    Philox is a generator with a counter, so that it can start at any line; each step of the counter gives four numbers.
-    """
+    """A number from [0, 1) for each of `rows` lines from `line` on: it depends on seed, file name and line alone. Philox is
+    a generator with a counter, so that it can start at any line; each step of the counter gives four numbers."""
     key = np.random.SeedSequence([seed, *file.encode()]).generate_state(2, np.uint64)
     generator = np.random.Generator(np.random.Philox(key=key).advance(int(line) // 4))
     return generator.random(line % 4 + rows)[line % 4 :]

@@ -151,12 +151,9 @@ class Selection:
         return frozenset(name for query in self.queries for name in query.operands)
 
     def select(self, operands: Mapping[str, Distinct], rows: int) -> tuple[dict[str, Distinct], np.ndarray, np.ndarray]:
-        """Evaluate the queries.
-
-        Returns the computed columns; for each row the number of the first of the `reasons` to drop it, or the number of
-        reasons if it is kept; and the number of its split in SPLITS. Both are small unsigned integers [rows]. Raises one of
-        FAILURES.
-        """
+        """Evaluate the queries. Returns the computed columns; for each row the number of the first of the `reasons` to drop
+        it, or the number of reasons if it is kept; and the number of its split in SPLITS. Both are small unsigned integers
+        [rows]. Raises one of FAILURES."""
         outputs: dict[str, Distinct] = {}
         for query in self.queries:
             outputs |= query.evaluate(operands, rows)
@@ -244,10 +241,8 @@ _selections: dict[tuple[str, str, str], Selection | UserError] = {}
 
 
 def selection(layout: Layout, settings: SelectionConfig, name: str = "layout") -> Selection:
-    """Return the config applied to a layout of that name. It is kept, because the Snakefile and jobs ask for each of many files.
-
-    Raises UserError with every invalid expression, or expression of a column that does not exist.
-    """
+    """Return the config applied to a layout of that name. It is kept, because the Snakefile and jobs ask for each of many
+    files. Raises UserError with every invalid expression, or expression of a column that does not exist."""
     key = layout.model_dump_json(), settings.model_dump_json(include=set(SelectionConfig.model_fields)), name
     if key not in _selections:
         try:

@@ -196,10 +196,8 @@ class IngestedFile:
             first += shard.blocks
 
     def stored(self, shard: Shard, name: str, rows: int | None = None) -> np.ndarray:
-        """Return the first values of a column of a shard in their stored form: `rows` values, or all.
-
-        Raises UserError if they are missing, or differ from the values that were written.
-        """
+        """Return the first values of a column of a shard in their stored form: `rows` values, or all. Raises UserError if
+        they are missing, or differ from the values that were written."""
         column, rows = self.column(name), shard.rows if rows is None else rows
         path = self.folder / shard.path / name
         expected = next(sums for other, sums in self.shard_checksums() if other == shard)

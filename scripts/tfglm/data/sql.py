@@ -104,11 +104,8 @@ HANDING_ON = {"Abs", "Ceil", "Floor", "Log", "Round", "Sqrt", "ToFloat"}
 
 
 def expression(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Expr:
-    """A polars expression for `sql`, over columns of these types.
-
-    Raises UserError, naming the config key `where`, for what is no SQL, names a column that is not there, looks at anything
-    but the row, or cannot be evaluated with these types.
-    """
+    """A polars expression for `sql`, over columns of these types. Raises UserError, naming the config key `where`, for what
+    is no SQL, names a column that is not there, looks at anything but the row, or cannot be evaluated with these types."""
     return _expression(sql, where, tuple(known.items()))
 
 
@@ -253,10 +250,8 @@ def check_words(sql: str, where: str) -> None:
 
 
 def exact_tree(tree: dict, frame: pl.DataFrame) -> dict:
-    """The expression with the values of SQL, as the head of this module says; `frame` has the columns, and no row.
-
-    A value that is no finite number may stand for a missing one in what it returns.
-    """
+    """The expression with the values of SQL, as the head of this module says; `frame` has the columns, and no row. A value
+    that is no finite number may stand for a missing one in what it returns."""
     kind, content = next(iter(tree.items()))
     if kind == "Literal":
         scalar = content.get("Scalar")
@@ -387,10 +382,8 @@ def dtype_of(value: pl.Expr, known: Mapping[str, pl.DataType]) -> pl.DataType:
 
 
 def column_of(value: pl.Expr, where: str, known: Mapping[str, pl.DataType]) -> tuple[pl.Expr, pl.DataType]:
-    """What an expression gives as a column: text, a date or a time, or a number; and its type.
-
-    Raises UserError for a value that is neither.
-    """
+    """What an expression gives as a column: text, a date or a time, or a number; and its type. Raises UserError for a value
+    that is neither."""
     dtype = dtype_of(value, known)
     if dtype in (pl.String, pl.Boolean, pl.Int64, pl.Float64, pl.Date, pl.Time, pl.Null) or dtype == pl.Datetime:
         return value, dtype

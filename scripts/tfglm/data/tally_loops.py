@@ -41,10 +41,7 @@ def place(keys, first, last, places):
 @compiled
 def number(keys, known, count, places, numbers):
     """Set `numbers`, int32 [rows], to the positions of the rows' keys in `known`, int64 [words, room], whose first `count`
-    keys are filled.
-
-    Appends new keys, and returns the new count.
-    """
+    keys are filled. Appends new keys, and returns the new count."""
     mask = np.uint64(len(places) - 1)
     for row in range(len(numbers)):
         at = hashed(keys, row) & mask

@@ -109,10 +109,8 @@ def clock_of(texts: pl.Series, form: str) -> pl.Series:
 
 
 def typed_values_of(values: pa.Array, how: LayoutColumn, numerals: Numerals) -> tuple[pa.Array, np.ndarray]:
-    """The same for values that already have a type, such as those of a Parquet file: texts are read as in CSV.
-
-    Raises Unreadable or pa.ArrowInvalid if no value of the column can be read.
-    """
+    """The same for values that already have a type, such as those of a Parquet file: texts are read as in CSV. Raises
+    Unreadable or pa.ArrowInvalid if no value of the column can be read."""
     none = np.zeros(len(values), bool)
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     if how.type != "string" and (is_text or pa.types.is_decimal(values.type)):
@@ -186,10 +184,8 @@ def decoded(raw: pa.Array, encoding: str) -> tuple[pa.Array, np.ndarray]:
 
 
 def refined(column: Distinct, name: str, how: LayoutColumn, numerals: Numerals) -> Distinct:
-    """A column of texts or numbers with the values that ARROW_TYPES has for it. `numerals` are those of texts.
-
-    Raises Unreadable, or another error of UNREADABLE, for a value that is none.
-    """
+    """A column of texts or numbers with the values that ARROW_TYPES has for it. `numerals` are those of texts. Raises
+    Unreadable, or another error of UNREADABLE, for a value that is none."""
     values, wrong = typed_values_of(column.values, how, numerals)
     # A value that no row here has may have been left by an earlier block.
     if wrong.any() and (bad := np.append(wrong, False).take(column.indices, mode="wrap")).any():

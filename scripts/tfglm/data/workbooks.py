@@ -50,10 +50,8 @@ def rows(path: Path, sheet: str) -> Iterator[list[str]]:
 
 
 def texts(path: Path, sheet: Any) -> Iterator[list[str]]:
-    """The texts of the cells, row by row; a row that the file leaves out has none.
-
-    Raises UserError for a formula without a value, and behind the last row for merged cells below the first row.
-    """
+    """The texts of the cells, row by row; a row that the file leaves out has none. Raises UserError for a formula without a
+    value, and behind the last row for merged cells below the first row."""
     from openpyxl.utils import get_column_letter
     from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
 
@@ -94,10 +92,8 @@ def texts(path: Path, sheet: Any) -> Iterator[list[str]]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A workbook, which is closed in the end. Raises UserError for a damaged one, also while its rows are read.
-
-    What a sheet says of its size may be wrong, and is not believed.
-    """
+    """A workbook, which is closed in the end. Raises UserError for a damaged one, also while its rows are read. What a sheet
+    says of its size may be wrong, and is not believed."""
     import openpyxl  # takes a while, and few files need it
 
     # It warns of styles and rules that no value depends on.

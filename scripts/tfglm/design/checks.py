@@ -232,10 +232,8 @@ def check_scores_size(design: Design, where: str) -> None:
 
 
 def check_leverages(design: Design, dictionary: Dictionary, files: Sequence[IngestedFile], where: str) -> None:
-    """Raise UserError if standard errors divide by 1 - leverage and a row is the only one of its level.
-
-    Families with infinite coefficients are not checked: such a row may leave the likelihood, which depends on its response.
-    """
+    """Raise UserError if standard errors divide by 1 - leverage and a row is the only one of its level. Families with
+    infinite coefficients are not checked: such a row may leave the likelihood, which depends on its response."""
     if design.inference.std_errors not in BY_LEVERAGE or design.distribution.separates or design.roles.frequency:
         return
     for term in design.terms:

@@ -78,10 +78,8 @@ def cluster_numbers(clusters: Clusters, files: Sequence[IngestedFile], required:
 def numbers_by_code(
     clusters: Clusters, numbers: pl.DataFrame, files: Sequence[IngestedFile], missing: int = NONE, unseen: int = NONE
 ) -> list[np.ndarray]:
-    """Return the cluster number of each code, for each file; the first code means no value.
-
-    It is `missing` for no value, and `unseen` for a value that no training row has. `numbers` come from `cluster_numbers`.
-    """
+    """Return the cluster number of each code, for each file; the first code means no value. It is `missing` for no value,
+    and `unseen` for a value that no training row has. `numbers` come from `cluster_numbers`."""
     of_files = looked_up(clusters.column, clusters.column_kind, files, numbers, unseen)
     return [np.append(np.int32(missing), of_file) for of_file in of_files]
 

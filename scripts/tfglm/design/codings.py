@@ -68,10 +68,8 @@ def names_of(factor: Categorical) -> list[str]:
 
 
 def coded_factors(design: Design, part: Part) -> list[str]:
-    """Return the factors of a part that are coded by contrasts.
-
-    For such a factor, an earlier part with the same numbers has the levels of all other factors, or finer ones.
-    """
+    """Return the factors of a part that are coded by contrasts. For such a factor, an earlier part with the same numbers has
+    the levels of all other factors, or finer ones."""
     if not any(design.categorical_by_name[name].coding for name in part.grouping):
         return []
     earlier = [other for other in design.parts if other.where.start < part.where.start]
@@ -155,10 +153,8 @@ def recoding(design: Design, known: np.ndarray, asked: Mapping[str, str]) -> Rec
 
 
 def coding_of_levels(factor: Categorical, present: np.ndarray, left_out: int) -> scipy.sparse.csr_array:
-    """Return [C, 1]^-1 of a factor, [levels, levels].
-
-    The coefficient of the ones takes the place of the level left out. Levels that are not `present` stay unchanged.
-    """
+    """Return [C, 1]^-1 of a factor, [levels, levels]. The coefficient of the ones takes the place of the level left out.
+    Levels that are not `present` stay unchanged."""
     size = len(factor.levels)
     coded = contrasts(str(factor.coding), len(present))
     places = present[present != left_out]
@@ -170,11 +166,8 @@ def coding_of_levels(factor: Categorical, present: np.ndarray, left_out: int) ->
 
 
 def left_out_level(design: Design, factor: Categorical, present: np.ndarray, asked: Mapping[str, str]) -> int:
-    """Return the level whose place holds the coefficient that the table leaves out.
-
-    Raises UserError if this level is impossible, or if a level without a finite coefficient makes polynomial contrasts
-    impossible.
-    """
+    """Return the level whose place holds the coefficient that the table leaves out. Raises UserError if this level is
+    impossible, or if a level without a finite coefficient makes polynomial contrasts impossible."""
     where = f"models.{design.model}.formula: `{factor.name}`"
     if factor.coding == "contr.poly" and len(present) < len(factor.levels):
         missing = np.setdiff1d(np.arange(len(factor.levels)), present)

@@ -98,10 +98,8 @@ def together(design: Design) -> Design:
 def standardised(
     design: Design, number: Number, form: int, raw: Callable[[str], Sequence[Any]], is_change: bool = False
 ) -> Any:
-    """A number on the scale of the fit; of a difference or derivative, `is_change`, without the centre.
-
-    `raw` gives the numbers of a factor, on the scale of the data.
-    """
+    """A number on the scale of the fit; of a difference or derivative, `is_change`, without the centre. `raw` gives the
+    numbers of a factor, on the scale of the data."""
     name, position = number
     factor = design.numeric_by_name[name]
     center = 0.0 if is_change or form == RAW else factor.center[position]
@@ -317,10 +315,7 @@ def references_first(design: Design, at_references: np.ndarray) -> np.ndarray:
 
 
 def most_frequent_first(design: Design, rows: np.ndarray) -> np.ndarray:
-    """Return the order in which a fit holds coefficients at zero.
-
-    It starts with the group with the most rows in the last term, which keeps the rest well conditioned, and ends with the
-    intercept.
-    """
+    """Return the order in which a fit holds coefficients at zero. It starts with the group with the most rows in the last
+    term, which keeps the rest well conditioned, and ends with the intercept."""
     term = np.concatenate([np.full(part.size, number) for number, part in enumerate(design.parts)])
     return np.lexsort((-rows, -term))

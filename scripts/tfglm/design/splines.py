@@ -94,11 +94,8 @@ def slopes_of_bs(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
 
 
 def learn_ns(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
-    """Return knots and basis of R's ns().
-
-    The basis is cubic B-splines times the Q of the QR decomposition of their second derivatives at the outer knots; these
-    derivatives are zero in its last columns (R's splines package).
-    """
+    """Return knots and basis of R's ns(). The basis is cubic B-splines times the Q of the QR decomposition of their second
+    derivatives at the outer knots; these derivatives are zero in its last columns (R's splines package)."""
     intercept = bool(options.get("include_intercept", False))
     low, high = bounds("ns", values, options)
     if options.get("knots") is not None:

@@ -27,10 +27,8 @@ process is forked before (`roles.forking`)."""
 
 
 def run(header: bytes, state: np.ndarray, words: np.ndarray, designs: Designs) -> np.ndarray:
-    """Return the requested sum, computed by a task that is registered in this process, and by nothing else.
-
-    Raises UserError as `tasks.run` does, and for a request that no chief makes.
-    """
+    """Return the requested sum, computed by a task that is registered in this process, and by nothing else. Raises UserError
+    as `tasks.run` does, and for a request that no chief makes."""
     try:
         request = wire.checked(header, len(state), len(words))
         task = Task(request.kind, designs.get(request.design), request.settings)

@@ -37,10 +37,8 @@ SECONDS_FOR_A_REASON = 3.0
 
 
 def connect(members: Sequence[Announcement], roster: Path, watched: Watched) -> "PeersExecutor":
-    """An executor of this process, the chief, and the peers that have announced themselves; designs are put beside their roster.
-
-    Raises UserError if one of them is lost before all have met.
-    """
+    """An executor of this process, the chief, and the peers that have announced themselves; designs are put beside their
+    roster. Raises UserError if one of them is lost before all have met."""
     designs = Designs.beside(roster.parent)
     designs.remove()  # designs of an earlier fit
     port = peers.Port()
@@ -136,10 +134,8 @@ class PeersExecutor(ExecutorInRounds):
         self.workers = group.size
 
     def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
-        """See `Executor.sum`. Results travel at 100 MB a second: each process adds up as many calls as it can.
-
-        Raises UserError if a peer is lost, or if the task itself fails.
-        """
+        """See `Executor.sum`. Results travel at 100 MB a second: each process adds up as many calls as it can. Raises
+        UserError if a peer is lost, or if the task itself fails."""
         if not calls:
             raise ValueError("a sum needs at least one call")
         division = tasks.divide(task, calls, self.workers, MOST_TOGETHER)

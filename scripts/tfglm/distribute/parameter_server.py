@@ -42,11 +42,8 @@ a part in it."""
 def connect(
     members: Sequence[Announcement], folders: Iterable[Path], deadline_seconds: float, waiting: Waiting
 ) -> "ParameterServerExecutor":
-    """An executor on these `Servers`.
-
-    `folders` are where the workers have announced themselves; designs are put there. Raises UserError if a member does not
-    answer in time.
-    """
+    """An executor on these `Servers`. `folders` are where the workers have announced themselves; designs are put there.
+    Raises UserError if a member does not answer in time."""
     servers = Servers(members, deadline_seconds, waiting)
     designs = [Designs.beside(folder) for folder in folders]
     for earlier in designs:
@@ -247,11 +244,8 @@ class ParameterServerExecutor(Executor):
     def update(
         self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """See `Executor.update`: all calls are scheduled, and run as workers become free.
-
-        If a worker dies after adding a difference, but before it reports this, its calls are repeated. Raises UserError as
-        `sum` does.
-        """
+        """See `Executor.update`: all calls are scheduled, and run as workers become free. If a worker dies after adding a
+        difference, but before it reports this, its calls are repeated. Raises UserError as `sum` does."""
         assert isinstance(shared, SharedOnServers)
         kinds_of_calls = [(task, wire.kinds(call)) for task, call in calls]
         turns = turns_of(kinds_of_calls, self.workers)

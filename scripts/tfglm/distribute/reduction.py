@@ -12,10 +12,8 @@ def add_to_first(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def pairwise(vectors: Iterable[Any], add: Callable[[Any, Any], Any] = add_to_first) -> Any:
-    """The sum of vectors: each with its neighbour, then each two with the next two, and so on. It may write to them.
-
-    So a run of 2^k vectors that begins at a multiple of 2^k can be summed elsewhere first, and the sum is the same bit for bit.
-    """
+    """The sum of vectors: each with its neighbour, then each two with the next two, and so on. It may write to them. So a
+    run of 2^k vectors that begins at a multiple of 2^k can be summed elsewhere first, and the sum is the same bit for bit."""
     waiting: list[tuple[int, Any]] = []
     for vector in vectors:
         total, number = vector, 1

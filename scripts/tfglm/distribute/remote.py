@@ -17,11 +17,8 @@ with tensorflow_setup.quiet():
 
 def operation(state: tf.Tensor, message: tf.Tensor) -> tf.Tensor:
     """The operation that sums a task over some calls on a worker. `state` has the arrays of the state, one after the other,
-    float64 [numbers]; `message` is what `wire.message` writes, int64 [words].
-
-    It is the same for all tasks: TensorFlow takes 10 ms to make a graph and to bring it to a worker, as long as a pass over
-    the rows of a small fit.
-    """
+    float64 [numbers]; `message` is what `wire.message` writes, int64 [words]. It is the same for all tasks: TensorFlow takes
+    10 ms to make a graph and to bring it to a worker, as long as a pass over the rows of a small fit."""
     (vector,) = tf.raw_ops.PyFunc(input=[state, message], token=TOKEN, Tout=[tf.float64])
     return tf.ensure_shape(vector, [None])
 

@@ -78,10 +78,8 @@ class Servers:
 
     def fetch_all(self, function: Callable, calls: Sequence[tuple], spare: int) -> list[Any]:
         """Have a `tf.function` run by the workers with the arguments of each call; the results in the order of the calls.
-
-        Once no more than `spare` results are missing, these calls are made a second time, and the first result of each counts:
-        for functions that change nothing.
-        """
+        Once no more than `spare` results are missing, these calls are made a second time, and the first result of each
+        counts: for functions that change nothing."""
         results = [self.schedule(function, arguments) for arguments in calls]
         if not spare:
             return [self.fetch(result) for result in results]

@@ -11,11 +11,8 @@ with tensorflow_setup.quiet():
 
 
 def use_gpus(count: int, where: str) -> None:
-    """Have this process compute on `count` GPUs that no other process has, and see no others.
-
-    Once a process, and before it runs any TensorFlow operation. Raises UserError, which begins with `where`, for more GPUs than
-    there are.
-    """
+    """Have this process compute on `count` GPUs that no other process has, and see no others. Once a process, and before it
+    runs any TensorFlow operation. Raises UserError, which begins with `where`, for more GPUs than there are."""
     cards.take(count, f"{where}.gpus")
     visible = tf.config.list_physical_devices("GPU")
     if count > len(visible):
@@ -32,10 +29,8 @@ def use_gpus(count: int, where: str) -> None:
 
 
 def one_process_strategy(name: str, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
-    """`one_device`, `mirrored` or `central_storage` on so many GPUs; of 0, on `devices` logical processors, or one.
-
-    Once a process, and before it runs any TensorFlow operation. Raises UserError as `use_gpus` does.
-    """
+    """`one_device`, `mirrored` or `central_storage` on so many GPUs; of 0, on `devices` logical processors, or one. Once a
+    process, and before it runs any TensorFlow operation. Raises UserError as `use_gpus` does."""
     use_gpus(gpus, where)
     tf.config.set_soft_device_placement(True)
     count = gpus or devices or 1
@@ -52,11 +47,8 @@ def one_process_strategy(name: str, gpus: int, devices: int | None, where: str) 
 
 
 def tpu_strategy(where: str) -> tf.distribute.Strategy:
-    """`tpu`: all cores of the TPU of this machine.
-
-    Once a process, and before it runs any TensorFlow operation. Raises UserError, which begins with `where`, if there is none, or
-    if it cannot be used.
-    """
+    """`tpu`: all cores of the TPU of this machine. Once a process, and before it runs any TensorFlow operation. Raises
+    UserError, which begins with `where`, if there is none, or if it cannot be used."""
     if reason := tpu.lacking():
         raise UserError(tpu.refused(where, reason))
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")

@@ -125,11 +125,8 @@ def _function(task: Task) -> Function:
 
 
 def run(task: Task, calls: Sequence[Sequence[Any]], state: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the sum of a task over some calls, added pairwise.
-
-    Raises UserError if no such task is registered, and for any error of the task. If it is not a UserError, the log has its
-    traceback.
-    """
+    """Return the sum of a task over some calls, added pairwise. Raises UserError if no such task is registered, and for any
+    error of the task. If it is not a UserError, the log has its traceback."""
     check_kind(task.kind)
     try:
         function = _function(task)

@@ -53,11 +53,8 @@ ROWS_OF_PIECE = 2**22
 
 
 class AveragedBlock:
-    """The rows of a block that take part, [rows].
-
-    They have `weight`, `frequency`, `offset`, and for each part of the design the `group` and the `number` of a row. With
-    these coefficients [p], which are finite, they also have `outcomes`.
-    """
+    """The rows of a block that take part, [rows]. They have `weight`, `frequency`, `offset`, and for each part of the design
+    the `group` and the `number` of a row. With these coefficients [p], which are finite, they also have `outcomes`."""
 
     def __init__(self, design: Design, parts: np.ndarray, evaluated: Evaluated, coefficients: np.ndarray):
         rows = evaluated.rows
@@ -351,10 +348,8 @@ class AtCoefficients(Together):
 
 
 class MeanResponse(OutcomeMeans):
-    """The mean of each outcome: of all rows in a scenario.
-
-    There is none if some row has a combination of levels that no training row has, or a coefficient without an estimate.
-    """
+    """The mean of each outcome: of all rows in a scenario. There is none if some row has a combination of levels that no
+    training row has, or a coefficient without an estimate."""
 
     def __init__(self, design: Design, coefficients: np.ndarray):
         super().__init__(design, coefficients)

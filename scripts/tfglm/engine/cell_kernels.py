@@ -15,10 +15,8 @@ def add_numbered(sums, numbers, value):
 
 @compiled
 def count_rows(keys, size, by_second, first_row, starts):
-    """Count pairs of groups `first * size + second` by row, which is the first group or the second.
-
-    The number of pairs of row i is added to `starts[first_row + i + 1]`.
-    """
+    """Count pairs of groups `first * size + second` by row, which is the first group or the second. The number of pairs of
+    row i is added to `starts[first_row + i + 1]`."""
     for i in range(len(keys)):
         row = keys[i] % size if by_second else keys[i] // size
         starts[first_row + row + 1] += 1
@@ -27,10 +25,7 @@ def count_rows(keys, size, by_second, first_row, starts):
 @compiled
 def place_in_rows(keys, size, by_second, first_row, first_column, ends, columns, positions):
     """Set `positions` int32 to the positions of pairs sorted by row, as `count_rows` counted them, and `columns` there to
-    the other group.
-
-    `ends` has, for each row, the end of the pairs placed so far.
-    """
+    the other group. `ends` has, for each row, the end of the pairs placed so far."""
     for i in range(len(keys)):
         first, second = keys[i] // size, keys[i] % size
         row, column = (second, first) if by_second else (first, second)

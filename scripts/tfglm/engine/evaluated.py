@@ -160,11 +160,9 @@ class Evaluated:
 
     @property
     def sizes(self) -> Values:
-        """Values that bound rounding errors (solvers.certificate).
-
-        The weight of `reach` is the larger of the weight w in the information matrix and of o^2 / w, with the observed weight o.
-        o^2 / w is larger if a rounding error of the linear predictor changes the score by more, in the same standard errors.
-        """
+        """Values that bound rounding errors (solvers.certificate). The weight of `reach` is the larger of the weight w in
+        the information matrix and of o^2 / w, with the observed weight o. o^2 / w is larger if a rounding error of the
+        linear predictor changes the score by more, in the same standard errors."""
         weight = np.sum([np.asarray(each) for each in self.own_weights.values()], axis=0)
         if not self.design.distribution.canonical:
             weight = np.maximum(

@@ -9,11 +9,8 @@ from tfglm.design.factors import Folds
 
 
 def assign_folds(values: Sequence[str], number: int) -> np.ndarray:
-    """Return the fold of each value of a column, int32 [values].
-
-    Values are dealt to the folds in turn, in the order of their hashes, so the sizes of the folds differ by at most one
-    value.
-    """
+    """Return the fold of each value of a column, int32 [values]. Values are dealt to the folds in turn, in the order of
+    their hashes, so the sizes of the folds differ by at most one value."""
     hashes = [xxh3_64_intdigest(value.encode()) for value in values]
     folds = np.empty(len(hashes), np.int32)
     folds[np.argsort(np.array(hashes, np.uint64), kind="stable")] = np.arange(len(hashes)) % number

@@ -19,11 +19,8 @@ COUNTED: tuple[Key, ...] = ("candidate", *(("short", step) for step in range(len
 
 
 def side(rows: Rows, family: Family) -> np.ndarray:
-    """Return the direction in which a row may move without end, [rows].
-
-    It is -1 or 1 if the response is the smallest or the largest of the family; 0 if it is in between, or if the row takes
-    no part.
-    """
+    """Return the direction in which a row may move without end, [rows]. It is -1 or 1 if the response is the smallest or the
+    largest of the family; 0 if it is in between, or if the row takes no part."""
     sides = (rows.y == family.largest).astype(float) - (rows.y == family.smallest)
     return np.where(rows.kept, sides, 0.0)
 

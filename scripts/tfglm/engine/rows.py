@@ -74,11 +74,8 @@ class Multiplier:
 
 
 class Rows:
-    """`count` rows of some blocks, read as `columns`.
-
-    Each quantity, [rows], is computed when it is first used. `tables` come from `table_keys` for this shard, and
-    `positions` from the design (`positions_of`).
-    """
+    """`count` rows of some blocks, read as `columns`. Each quantity, [rows], is computed when it is first used. `tables`
+    come from `table_keys` for this shard, and `positions` from the design (`positions_of`)."""
 
     def __init__(
         self,

@@ -25,10 +25,8 @@ SMALL = np.float32
 
 
 class Schedule(NamedTuple):
-    """The inputs of a call besides the data.
-
-    `mean_weight` is the mean weight of a row; `unit` is the unit of the response and of the coefficients.
-    """
+    """The inputs of a call besides the data. `mean_weight` is the mean weight of a row; `unit` is the unit of the response
+    and of the coefficients."""
 
     rate: float
     decay: float

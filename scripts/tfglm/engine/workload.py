@@ -183,10 +183,8 @@ class Workload:
     def epoch(
         self, order: np.random.Generator | None, fewest_calls: int
     ) -> list[tuple[Signature, tuple[np.ndarray, ...]]]:
-        """Return calls that together have each row once, in random order if `order` is given.
-
-        The arguments are as in `calls`, with the orders of rows (`updates.orders`) before them.
-        """
+        """Return calls that together have each row once, in random order if `order` is given. The arguments are as in
+        `calls`, with the orders of rows (`updates.orders`) before them."""
         calls = []
         for alone, shards in self._alike.items():
             used = self._used(shards)
@@ -242,10 +240,8 @@ class Workload:
         return Signature(file.manifest.capacity, 1, 1, tuple(inputs))
 
     def _call(self, signature: Signature, pieces: list[tuple], at_once: int = AT_ONCE) -> tuple:
-        """Return the call that reads these pieces of shards, (file, shard, checksums, rows, first).
-
-        Each piece starts at a multiple of the number of blocks read together.
-        """
+        """Return the call that reads these pieces of shards, (file, shard, checksums, rows, first). Each piece starts at a
+        multiple of the number of blocks read together."""
         keys = table_keys(self.design, signature)[1:]
         names = [column.column for column in signature.inputs]
         paths = np.full((signature.shards, len(names)), os.devnull, object)
@@ -304,10 +300,8 @@ class Workload:
         return padded(column_of_factor, sizes[factor.column], np.float64)
 
     def _mapped_codes(self, key: str) -> tuple[str, dict[int, np.ndarray]]:
-        """The column of a table of levels, clusters or folds, and its entries by the `id` of the file, for all files together.
-
-        Raises UserError if the files have not as many clusters as the design.
-        """
+        """The column of a table of levels, clusters or folds, and its entries by the `id` of the file, for all files
+        together. Raises UserError if the files have not as many clusters as the design."""
         if key in self._mapped:
             return self._mapped[key]
         design, (what, _, name) = self.design, key.partition("/")

@@ -8,11 +8,9 @@ import numpy as np
 
 
 class Terms(NamedTuple):
-    """What rows contribute to the likelihood.
-
-    `loss` and `pearson` (the sum of weight * (y - mean)^2 / variance) are sums over the rows; `score` [rows] is the derivative
-    of the loss by the linear predictor, `weight` [rows] the weight of the row in the information matrix.
-    """
+    """What rows contribute to the likelihood. `loss` and `pearson` (the sum of weight * (y - mean)^2 / variance) are sums
+    over the rows; `score` [rows] is the derivative of the loss by the linear predictor, `weight` [rows] the weight of the
+    row in the information matrix."""
 
     loss: float
     pearson: float
@@ -237,9 +235,7 @@ class Family(ABC):
 
     def at_an_end(self, response: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return whether groups have no finite estimate, because all their responses are at the same end of the range.
-
-        `response` is the sum of weight * y in each group, `weight` the sum of the weights, [groups].
-        """
+        `response` is the sum of weight * y in each group, `weight` the sum of the weights, [groups]."""
         ends = [end for end in (self.smallest, self.largest) if np.isfinite(end)]
         return np.logical_or.reduce([response == end * weight for end in ends])
 

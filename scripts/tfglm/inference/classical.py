@@ -24,11 +24,8 @@ class Classical(Covariance):
         return self.correction * classical
 
     def eliminated_wald(self, coefficients: np.ndarray) -> float:
-        """The Wald statistic for no effect of the eliminated part, from all coefficients [p].
-
-        It uses the information that is left after the dense part is eliminated: b'Db - (Bb)' A^-1 (Bb). So the covariance of
-        the part is never computed.
-        """
+        """The Wald statistic for no effect of the eliminated part, from all coefficients [p]. It uses the information that
+        is left after the dense part is eliminated: b'Db - (Bb)' A^-1 (Bb). So the covariance of the part is never computed."""
         bread, b = self.bread, coefficients[self.bread.eliminated]
         mixed = bread.loadings * bread.diagonal
         dense = np.linalg.inv(bread.schur_inverse) + bread.loadings @ mixed.T

@@ -83,10 +83,8 @@ class ClosestWishart(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClusterModel:
-    """The working model of n free coefficients: `information` = K [clusters, n, n], `constant` = a [n] and `rho`.
-
-    `constant` is 0 if no a exists. `penalty` is the diagonal of P [n].
-    """
+    """The working model of n free coefficients: `information` = K [clusters, n, n], `constant` = a [n] and `rho`. `constant`
+    is 0 if no a exists. `penalty` is the diagonal of P [n]."""
 
     information: np.ndarray
     constant: np.ndarray
@@ -169,11 +167,9 @@ class ClusterModel:
         return result @ self._root.T
 
     def with_rho(self, scores: np.ndarray, dispersion: float) -> "ClusterModel":
-        """The working model with rho estimated from the sums of the residuals of each cluster.
-
-        Under the working model, the expected square of such a sum is n_g - |y_g|^2 + rho sum_k N_gk^2 with
-        N_gk = [g = k] n_g - y_g'y_k, in units of the dispersion.
-        """
+        """The working model with rho estimated from the sums of the residuals of each cluster. Under the working model, the
+        expected square of such a sum is n_g - |y_g|^2 + rho sum_k N_gk^2 with N_gk = [g = k] n_g - y_g'y_k, in units of the
+        dispersion."""
         if not self.constant.any():
             return self
         y = self._constants

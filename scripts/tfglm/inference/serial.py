@@ -71,11 +71,8 @@ def degrees_of_freedom(squares: np.ndarray, lags: int, kurtosis: float = 3.0) ->
 
 
 def wishart_degrees(by_date: np.ndarray, lags: int) -> float:
-    """The same for a matrix, from `by_date` [q, dates] with orthonormal rows.
-
-    It is q (q + 1) divided by the sum of the variances of the entries of S, at most (dates - 1) / c. Without lags it is
-    q (q + 1) / sum |z_t|^4.
-    """
+    """The same for a matrix, from `by_date` [q, dates] with orthonormal rows. It is q (q + 1) divided by the sum of the
+    variances of the entries of S, at most (dates - 1) / c. Without lags it is q (q + 1) / sum |z_t|^4."""
     q, sizes = len(by_date), np.sum(by_date**2, axis=0)
     variance = float(np.sum(sizes**2))
     for apart, weight in weights_of(lags):

@@ -49,10 +49,8 @@ TIES = 1e-6
 
 @dataclass(frozen=True)
 class WildBootstrap:
-    """The draws for a contrast, the observed one first: numerators n_0 + n_1 r and squared denominators d_0 + d_1 r + d_2 r^2.
-
-    `numerators` [2, draws] are n_0 and n_1, `denominators` [3, draws] are d_0, d_1 and d_2. `std_error` is that of CR0.
-    """
+    """The draws for a contrast, the observed one first: numerators n_0 + n_1 r and squared denominators d_0 + d_1 r + d_2
+    r^2. `numerators` [2, draws] are n_0 and n_1, `denominators` [3, draws] are d_0, d_1 and d_2. `std_error` is that of CR0."""
 
     numerators: np.ndarray
     denominators: np.ndarray

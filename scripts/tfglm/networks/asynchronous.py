@@ -142,10 +142,8 @@ class AsynchronousTraining(TrainingOnServers):
         return tf.stack([loss, tf.cast(staleness, tf.float64)])
 
     def _step_and_staleness(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """Pull weights, and push the update that the optimizer makes of the gradient of a batch.
-
-        Returns the loss, divided by its unit, and the number of steps that other workers finished in between.
-        """
+        """Pull weights, and push the update that the optimizer makes of the gradient of a batch. Returns the loss, divided
+        by its unit, and the number of steps that other workers finished in between."""
         steps = self._optimizer.iterations.value
         before = steps.read_value()
         with tf.control_dependencies([before]):

@@ -13,10 +13,8 @@ HOOKS = ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
 
 
 class Callbacks:
-    """The callbacks that the config names. They run in the process that leads the training.
-
-    Raises UserError, which begins with `where`, for an error of the user's code, and for a hook that is never called.
-    """
+    """The callbacks that the config names. They run in the process that leads the training. Raises UserError, which begins
+    with `where`, for an error of the user's code, and for a hook that is never called."""
 
     def __init__(self, settings: TrainingConfig, where: str) -> None:
         self._label = f"{where}.callbacks"

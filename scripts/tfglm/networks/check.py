@@ -21,10 +21,8 @@ ROWS = 4
 
 
 def check(design: Design, settings: TrainingConfig, path: Path) -> None:
-    """Build a network, compute its gradient for some rows of zeros, and write how many parameters it has.
-
-    Raises UserError for an error of the user's code, for what the strategy cannot run, and for weights that get no gradient.
-    """
+    """Build a network, compute its gradient for some rows of zeros, and write how many parameters it has. Raises UserError
+    for an error of the user's code, for what the strategy cannot run, and for weights that get no gradient."""
     where = f"networks.{design.model}"
     classes = len(design.classes.levels) if design.classes else 0
     scale = OutputScale([0.0] * classes, 1.0) if classes else OutputScale(0.0, 1.0)

@@ -24,19 +24,15 @@ from tfglm.roles.watched import Watched
 
 
 def train(job: Job, members: Sequence[Announcement], watched: Watched) -> None:
-    """Train the network of a job with the announced members of a cluster.
-
-    Raises UserError as the training does, and if a member is lost that it cannot continue without.
-    """
+    """Train the network of a job with the announced members of a cluster. Raises UserError as the training does, and if a
+    member is lost that it cannot continue without."""
     with_peers = job.arguments.settings.strategy == "multi_worker_mirrored"
     (train_with_peers if with_peers else train_on_servers)(job, members, watched)
 
 
 def train_with_peers(job: Job, members: Sequence[Announcement], watched: Watched) -> None:
-    """Train the network of a job together with the announced peers.
-
-    Raises UserError as the training does, and if a peer is lost: the others cannot continue without it.
-    """
+    """Train the network of a job together with the announced peers. Raises UserError as the training does, and if a peer is
+    lost: the others cannot continue without it."""
     arguments = job.arguments
     port = peers.Port()
     addresses = announce.addresses(members, "peer")
@@ -72,10 +68,8 @@ def peer_strategy(settings: TrainingConfig, addresses: Sequence[str], index: int
 
 @tf.autograph.experimental.do_not_convert
 def follow(order: peers.Order, index: int, port: peers.Port) -> None:
-    """Take the steps of a training that another process leads, as the peer with this number.
-
-    Raises UserError as the training does.
-    """
+    """Take the steps of a training that another process leads, as the peer with this number. Raises UserError as the
+    training does."""
     settings = TrainingConfig.model_validate(order.options["settings"])
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     units, held_out = Sources.of(order.options).units("train", "evaluate")
@@ -86,10 +80,8 @@ def follow(order: peers.Order, index: int, port: peers.Port) -> None:
 
 
 def train_on_servers(job: Job, members: Sequence[Announcement], watched: Watched) -> None:
-    """Train the network of a job on the ps and by the workers that have announced themselves.
-
-    Raises UserError as the training does, and if a ps is lost.
-    """
+    """Train the network of a job on the ps and by the workers that have announced themselves. Raises UserError as the
+    training does, and if a ps is lost."""
     arguments = job.arguments
     watched.over(members)
     job.progress.workers_alive = watched.workers_alive

@@ -32,10 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read(arguments: argparse.Namespace) -> Any:
-    """Return the settings of a command line with the text of the files that they name.
-
-    Raises UserError if a file has changed since the run began.
-    """
+    """Return the settings of a command line with the text of the files that they name. Raises UserError if a file has
+    changed since the run began."""
     settings: LayersConfig = arguments.settings
     code = {}
     for file, path in zip(settings.files_of_code, arguments.code, strict=True):
@@ -46,10 +44,8 @@ def read(arguments: argparse.Namespace) -> Any:
 
 
 def function(settings: LayersConfig, key: str, place: str, where: str) -> Callable[..., Any]:
-    """Return what a `place` such as `my_model.py:build` names, so that its errors are shown as the user's own.
-
-    Raises UserError, which begins with `where`, the section of the network, and names the `key` of the config.
-    """
+    """Return what a `place` such as `my_model.py:build` names, so that its errors are shown as the user's own. Raises
+    UserError, which begins with `where`, the section of the network, and names the `key` of the config."""
     file, _, name = place.rpartition(":")
     label = f"{where}.{key}"
     with shown(label, file):

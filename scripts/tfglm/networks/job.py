@@ -43,10 +43,8 @@ def train_here(job: Job) -> None:
 
 @tf.autograph.experimental.do_not_convert
 def train(job: Job, start: Start, waiting: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-    """Train the network of a job, and write what it says.
-
-    `waiting` is entered while this process waits for others. Raises UserError as `start` and the training do.
-    """
+    """Train the network of a job, and write what it says. `waiting` is entered while this process waits for others. Raises
+    UserError as `start` and the training do."""
     arguments, design, progress = job.arguments, job.design, job.progress
     settings: TrainingConfig = arguments.settings
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)

@@ -176,11 +176,8 @@ def hidden_layers(design: Design, inputs: NamedInputs, settings: LayersConfig, s
 
 
 def embeddings(design: Design, settings: LayersConfig) -> dict[str, int]:
-    """Return the dimensions of the embedding of each factor that the hidden layers read.
-
-    These are the factors that are terms of their own; the layers find interactions themselves. Raises UserError for another
-    factor.
-    """
+    """Return the dimensions of the embedding of each factor that the hidden layers read. These are the factors that are
+    terms of their own; the layers find interactions themselves. Raises UserError for another factor."""
     factors = [grouping[0] for grouping in design.groupings if len(grouping) == 1]
     given = settings.embedding
     if isinstance(given, int):

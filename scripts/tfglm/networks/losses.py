@@ -81,9 +81,7 @@ def on_arrays(of_rows: OfRows) -> Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 def weights_of_classes(design: Design, settings: TrainingConfig, shares: list[float] | None) -> list[float] | None:
     """Return the weight of each class, None if all are the same. `shares` are those of the classes among the training rows.
-
-    Raises UserError for a class that there is none of.
-    """
+    Raises UserError for a class that there is none of."""
     given = settings.class_weights
     if not given:
         return None

@@ -20,10 +20,8 @@ LARGE = 2**16
 
 
 class VariableRows:
-    """Some rows of a variable, which an optimizer of Keras reads and changes as if they were a variable.
-
-    Each read is a `tf.gather`, and each change a scatter, so no step touches the other rows.
-    """
+    """Some rows of a variable, which an optimizer of Keras reads and changes as if they were a variable. Each read is a
+    `tf.gather`, and each change a scatter, so no step touches the other rows."""
 
     def __init__(self, variable: Any, places: tf.Tensor) -> None:
         # The copy on the device that is being changed, if there are several.
@@ -231,11 +229,8 @@ def kind(of_keras: Any) -> type[keras.Optimizer]:
 def optimizer(
     settings: OptimizerConfig, steps: int, adam: type[keras.Optimizer] | None = None, large: int = LARGE
 ) -> keras.Optimizer:
-    """The optimizer of these settings, for a training of so many steps.
-
-    `adam` takes the place of Keras' Adam and AdamW. Embeddings of `large` numbers or more are changed by rows, unless the
-    settings say otherwise.
-    """
+    """The optimizer of these settings, for a training of so many steps. `adam` takes the place of Keras' Adam and AdamW.
+    Embeddings of `large` numbers or more are changed by rows, unless the settings say otherwise."""
     of_keras: Any = type(keras.optimizers.get(settings.name))
     given = settings.given
     if adam and settings.name in ("adam", "adamw"):

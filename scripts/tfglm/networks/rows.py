@@ -54,11 +54,8 @@ class Unit(NamedTuple):
 
 
 class Units:
-    """The rows of one split in units of a few blocks, which are read one by one.
-
-    The linear predictor of `regression`, if there is one, is added to the offset. Rows without a finite linear predictor
-    take no part.
-    """
+    """The rows of one split in units of a few blocks, which are read one by one. The linear predictor of `regression`, if
+    there is one, is added to the offset. Rows without a finite linear predictor take no part."""
 
     def __init__(self, workload: Workload, regression: tuple[Workload, Fitted] | None = None) -> None:
         self._offsets = _Offsets(*regression) if regression else None
@@ -82,10 +79,7 @@ class Units:
 
     @np.errstate(all="ignore")  # what takes no part may be anything
     def read(self, number: int) -> Unit:
-        """A unit.
-
-        Raises UserError if a shard has changed since it was written.
-        """
+        """A unit. Raises UserError if a shard has changed since it was written."""
         passes, call, shard, place = self._calls[number]
         (evaluated,) = passes.evaluated(self._zeros, call)
         rows, design = evaluated.rows, self.design

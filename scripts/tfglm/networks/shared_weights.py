@@ -100,9 +100,7 @@ class SharedWeights:
         self, pulled: Pulled, batch: Batch, step: tf.Tensor
     ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
         """The linear predictor of a batch in training with what was pulled, the new state, and the penalties of layers.
-
-        `step` takes the place of the states of random numbers, which each step would have to change for all workers.
-        """
+        `step` takes the place of the states of random numbers, which each step would have to change for all workers."""
         weights = parts_of(tf.concat(pulled.vector, 0), self._small)
         others = dict(
             zip(map(id, self._floats), parts_of(tf.concat(pulled.state or [[]], 0), self._floats), strict=True)

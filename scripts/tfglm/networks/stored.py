@@ -32,10 +32,8 @@ def save(trained: keras.Model, settings: LayersConfig, folder: Path) -> None:
 def score(
     arguments: argparse.Namespace, design: Design, fit: Mapping[str, Any], files: Sequence[IngestedFile], split: str
 ) -> Iterator[Scored]:
-    """The rows of a split as the network of a command line predicts them.
-
-    Raises UserError if the network, or the regression under it, has changed since it was trained.
-    """
+    """The rows of a split as the network of a command line predicts them. Raises UserError if the network, or the regression
+    under it, has changed since it was trained."""
     trained, offset = load_checked(arguments, design, fit)
     return predict.score(sources.units(design, files, split, offset), trained)
 

@@ -121,10 +121,8 @@ def remove_generated() -> None:
 
 
 class Training:
-    """The training of one network, from its first step or its last checkpoint to its end.
-
-    `strategy` is TensorFlow's, from `distribute.strategies`.
-    """
+    """The training of one network, from its first step or its last checkpoint to its end. `strategy` is TensorFlow's, from
+    `distribute.strategies`."""
 
     def __init__(self, assigned: Assignment, strategy: tf.distribute.Strategy) -> None:
         units, settings, folder, chief = assigned.units, assigned.settings, assigned.folder, assigned.chief

@@ -100,11 +100,9 @@ def number_in_grid(design: Design, part: Part, values: Mapping[str, np.ndarray])
 
 
 class GridMeans:
-    """The mean of the linear predictor in a balanced grid with a factor at each of its levels: `mean` [levels], its `derivative`
-    by the coefficients [levels, p], and `unknown` and `infinite` as `engine.averages.LevelMeans` has them.
-
-    `coefficients` [p] are infinite where separated, and NaN without rows.
-    """
+    """The mean of the linear predictor in a balanced grid with a factor at each of its levels: `mean` [levels], its
+    `derivative` by the coefficients [levels, p], and `unknown` and `infinite` as `engine.averages.LevelMeans` has them.
+    `coefficients` [p] are infinite where separated, and NaN without rows."""
 
     def __init__(self, grid: ReferenceGrid, factor: str, coefficients: np.ndarray):
         self.derivative, lacking = grid.rows(factor)

@@ -61,11 +61,9 @@ def diagnosed(
 
 
 def quantile_residuals(design: Design, rows: pd.DataFrame, dispersion: float) -> tuple[np.ndarray, str]:
-    """Return residuals that are standard normal if the model is right (Dunn and Smyth, J. Comput. Graph. Statist. 5, 1996): the
-    normal quantile of the distribution function at the response, with a random number between its two values at a step.
-
-    For a family without a known distribution function, or prior weights of counts, deviance residuals.
-    """
+    """Return residuals that are standard normal if the model is right (Dunn and Smyth, J. Comput. Graph. Statist. 5, 1996):
+    the normal quantile of the distribution function at the response, with a random number between its two values at a step.
+    For a family without a known distribution function, or prior weights of counts, deviance residuals."""
     y, mean, weight = (rows[name].to_numpy(float) for name in ("response", "fitted", "weight"))
     random = np.random.default_rng(SEED).random(len(y))
     law = design.distribution.law(y, mean, weight, dispersion)

@@ -32,10 +32,8 @@ def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarr
 
 
 def share_outside(design: Design, fitted: Fitted) -> float:
-    """The share of the training rows that are not of the most frequent of ordered classes; 1 with weights, which are not rows.
-
-    The fit has the rows of each class but the lowest and the highest, and the sum of the numbers of the classes.
-    """
+    """The share of the training rows that are not of the most frequent of ordered classes; 1 with weights, which are not
+    rows. The fit has the rows of each class but the lowest and the highest, and the sum of the numbers of the classes."""
     if design.roles.weights:
         return 1.0
     highest, rows = len(design.likelihood.class_labels) - 1, float(fitted.rows[0])

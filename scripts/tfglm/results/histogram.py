@@ -38,11 +38,8 @@ def without_repeats(ordered: np.ndarray) -> np.ndarray:
 
 
 class Search:
-    """Return np.searchsorted(upper, scores) for many scores.
-
-    Parts of equal width narrow the search to a few entries of `upper` (Chen & Asau, AIIE Transactions 6, 1974). A search
-    among a million entries misses the caches at nearly each step.
-    """
+    """Return np.searchsorted(upper, scores) for many scores. Parts of equal width narrow the search to a few entries of
+    `upper` (Chen & Asau, AIIE Transactions 6, 1974). A search among a million entries misses the caches at nearly each step."""
 
     def __init__(self, upper: np.ndarray):
         self._upper = upper

@@ -191,10 +191,8 @@ def is_set(variable: Variable, scenario: Scenario) -> bool:
 
 
 def at_offset(design: Design, fitted: Fitted, value: float) -> tuple[Design, Fitted, float]:
-    """A model in which the offset is that of one value of its column, in the intercept; and the offset.
-
-    Raises UserError if there is no intercept, or if the offset of the value is not finite.
-    """
+    """A model in which the offset is that of one value of its column, in the intercept; and the offset. Raises UserError if
+    there is no intercept, or if the offset of the value is not finite."""
     where = f"models.{design.model}.offset_at"
     assert design.roles.offset
     with np.errstate(all="ignore"):

@@ -77,11 +77,9 @@ class Population:
         return cls(random, dimensions, shares, nodes, at_nodes, about)
 
     def merged(self, found: Sequence[Any]) -> Any:
-        """The integral of averages, from those at each node in dictionaries, lists and tuples.
-
-        In its derivatives by the coefficients [..., p] the first random effect of a term has the place of the logarithm of the
-        standard deviation of the term, and the others are 0.
-        """
+        """The integral of averages, from those at each node in dictionaries, lists and tuples. In its derivatives by the
+        coefficients [..., p] the first random effect of a term has the place of the logarithm of the standard deviation of
+        the term, and the others are 0."""
         first = found[0]
         if isinstance(first, dict):
             return {key: self.merged([each[key] for each in found]) for key in first}

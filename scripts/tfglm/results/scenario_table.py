@@ -96,10 +96,8 @@ def scenario_table(
 def with_geometric_means_and_ratios(
     table: pd.DataFrame, logarithm: Logarithm | None, weights: np.ndarray
 ) -> pd.DataFrame:
-    """Return a table of combinations of means with geometric means or ratios of them beside the estimates.
-
-    `weights` [rows] are the sums of the weights of means: 1 of a mean, 0 of a difference. Others are neither, and stay empty.
-    """
+    """Return a table of combinations of means with geometric means or ratios of them beside the estimates. `weights` [rows]
+    are the sums of the weights of means: 1 of a mean, 0 of a difference. Others are neither, and stay empty."""
     if logarithm is None:
         return table
     of_means = dict(zip(RATIOS, RETRANSFORMED.values(), strict=True))

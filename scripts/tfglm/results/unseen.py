@@ -66,11 +66,8 @@ def missing_levels(design: Design) -> dict[str, int]:
 
 
 def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[str, dict]:
-    """Return for each term the levels of a split that no training row has: the number of rows, the number of levels, and
-    the first levels by name.
-
-    If rows may lack a value, a missing value is the level ABSENT.
-    """
+    """Return for each term the levels of a split that no training row has: the number of rows, the number of levels, and the
+    first levels by name. If rows may lack a value, a missing value is the level ABSENT."""
     unseen = {}
     for term in design.categorical:
         rows: Counter[str] = Counter()

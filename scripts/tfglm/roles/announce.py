@@ -79,10 +79,7 @@ def write(path: Path, content: Announcement | Roster) -> None:
 
 
 def read(path: Path) -> Announcement | Roster | None:
-    """The announcement or roster at `path`, None if there is no such file.
-
-    Raises UserError if the file is neither.
-    """
+    """The announcement or roster at `path`, None if there is no such file. Raises UserError if the file is neither."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         if "members" not in fields:
@@ -141,10 +138,8 @@ def gather(files: Sequence[Path], deadline_seconds: float, tell: Callable[[str],
 
 
 def addresses(members: Iterable[Announcement], role: Role) -> list[str]:
-    """The addresses of one role in the order of the indices, as a TensorFlow ClusterSpec wants them.
-
-    Raises UserError unless the indices are 0, 1, 2 ...
-    """
+    """The addresses of one role in the order of the indices, as a TensorFlow ClusterSpec wants them. Raises UserError unless
+    the indices are 0, 1, 2 ..."""
     ordered = sorted((member for member in members if member.role == role), key=lambda member: member.index)
     indices = [member.index for member in ordered]
     if not indices or indices != list(range(len(indices))):

@@ -14,11 +14,8 @@ from tfglm import command
 
 
 def leave(code: int, *last: Callable[[], object], seconds: float = 2.0) -> NoReturn:
-    """End this process with `code` in any case.
-
-    The `last` calls report the reason, in threads of their own with a time limit: a log may be on a disk that is full or
-    gone, and the reader of a terminal may be busy.
-    """
+    """End this process with `code` in any case. The `last` calls report the reason, in threads of their own with a time
+    limit: a log may be on a disk that is full or gone, and the reader of a terminal may be busy."""
 
     def call(last_call: Callable[[], object]) -> None:
         with contextlib.suppress(BaseException):
@@ -40,21 +37,16 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 def end_on_signals() -> None:
-    """Let the kernel end this process on these signals: a handler in Python would wait until nobody computes or logs.
-
-    Call it again after creating a TensorFlow strategy of several processes, which treats SIGTERM as the notice of a
-    preemption.
-    """
+    """Let the kernel end this process on these signals: a handler in Python would wait until nobody computes or logs. Call
+    it again after creating a TensorFlow strategy of several processes, which treats SIGTERM as the notice of a preemption."""
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
 def exit_at_once() -> Iterator[None]:
-    """Run the chief's whole program inside this: it exits with the code of its SystemExit, 0 without one.
-
-    The interpreter's own way out waits for the threads of TensorFlow, and these, for ever, for a worker that is lost.
-    """
+    """Run the chief's whole program inside this: it exits with the code of its SystemExit, 0 without one. The interpreter's
+    own way out waits for the threads of TensorFlow, and these, for ever, for a worker that is lost."""
     end_on_signals()
     code, last = 2, []
     try:
@@ -70,10 +62,8 @@ def exit_at_once() -> Iterator[None]:
 
 
 def end_with_parent(parent: int, period_seconds: float = 0.5) -> None:
-    """From now on, end this process when the process that started it is gone.
-
-    A thread polls for this: the kernel's parent-death signal is sent when the *thread* ends that started the process.
-    """
+    """From now on, end this process when the process that started it is gone. A thread polls for this: the kernel's
+    parent-death signal is sent when the *thread* ends that started the process."""
 
     def watch() -> None:
         while os.getppid() == parent:

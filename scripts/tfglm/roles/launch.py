@@ -57,10 +57,8 @@ def place(role: Role, processes: int, nodes: int, gpus: int = 0) -> tuple[int, i
 
 
 def allocated_nodes() -> int:
-    """The number of nodes of the SLURM job that this process runs in.
-
-    Asked of SLURM: of its variables Snakemake's executor leaves the job's id only. Raises UserError without an answer.
-    """
+    """The number of nodes of the SLURM job that this process runs in. Asked of SLURM: of its variables Snakemake's executor
+    leaves the job's id only. Raises UserError without an answer."""
     job = os.environ.get("SLURM_JOB_ID")
     if not job:
         raise UserError(
@@ -119,10 +117,8 @@ def task_index() -> int:
 
 def own_address(interface: str) -> str:
     """Return the IPv4 address of this node: the address of the network interface, or with `auto` the address that the first
-    node sees.
-
-    Raises UserError if there is no such interface, if it has no address, or if the other nodes cannot reach the address.
-    """
+    node sees. Raises UserError if there is no such interface, if it has no address, or if the other nodes cannot reach the
+    address."""
     remedy = "Give an interface that all nodes have, as `interface` in the profile"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         if interface == "auto":

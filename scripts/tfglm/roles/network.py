@@ -140,10 +140,8 @@ def _child(work: Callable[[], None]) -> Iterator[tuple[int, str]]:
 
 
 def make(path: Path, isolate: Isolate, parent: int) -> None:
-    """The part of the ps or the peers: isolate this process if possible, and report at `path` whether it is.
-
-    Raises UserError if isolation is required and impossible.
-    """
+    """The part of the ps or the peers: isolate this process if possible, and report at `path` whether it is. Raises
+    UserError if isolation is required and impossible."""
     reason = "" if isolate == "never" else refusal()
     if reason and isolate == "always":
         raise UserError(f"the processes of a fit cannot have a network of their own: {reason}; {REMEDY}")
@@ -160,12 +158,9 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
 def follow(
     path: Path, parent: int, patience: float, trouble: Callable[[], str] = lambda: "", gone: float = GONE
 ) -> None:
-    """The part of the other processes: enter the namespace of the processes with the same parent, once they have reported
-    it at `path`.
-
-    Raises UserError if they do not report within `patience` seconds, if they have been gone for `gone` seconds, or if the
-    namespace cannot be entered. It also raises the error that `trouble` returns, which is called often.
-    """
+    """The part of the other processes: enter the namespace of the processes with the same parent, once they have reported it
+    at `path`. Raises UserError if they do not report within `patience` seconds, if they have been gone for `gone` seconds,
+    or if the namespace cannot be entered. It also raises the error that `trouble` returns, which is called often."""
     ours = identity(parent)
     deadline, seen = time.monotonic() + patience, 0.0
     while os.getppid() == parent:

@@ -37,10 +37,8 @@ class Order:
 
 
 def await_order(folder: Path, run: str) -> Order:
-    """The order of this run. Waits for ever: whoever has started this process ends it if no chief comes.
-
-    Raises UserError for a file that is no order.
-    """
+    """The order of this run. Waits for ever: whoever has started this process ends it if no chief comes. Raises UserError
+    for a file that is no order."""
     path = folder / NAME
     while True:
         try:

@@ -222,11 +222,8 @@ class WatchedChief:
         return state, int(parent)
 
     def end(self, reason: str) -> NoReturn:
-        """Kill the chief; then report the reason, if any, in its log, on the terminal and in its progress file. Does
-        nothing if it is gone.
-
-        This runs in the main thread, because the kernel's signal at a parent's end is set for each thread.
-        """
+        """Kill the chief; then report the reason, if any, in its log, on the terminal and in its progress file. Does nothing
+        if it is gone. This runs in the main thread, because the kernel's signal at a parent's end is set for each thread."""
         ending.kill_with_parent(0)
         if os.getppid() != self.settings.chief:
             ending.leave(0)

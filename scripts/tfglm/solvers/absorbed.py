@@ -192,10 +192,8 @@ def without_pairs(
 
 @dataclass(frozen=True, kw_only=True)
 class AbsorbedObjective(Objective):
-    """An `Objective` whose information matrix is sparse.
-
-    `null_vectors` [held, reported] only cover the reported coefficients.
-    """
+    """An `Objective` whose information matrix is sparse. `null_vectors` [held, reported] only cover the reported
+    coefficients."""
 
     index: CellIndex
     kept: Kept
@@ -240,10 +238,8 @@ class AbsorbedObjective(Objective):
         )
 
     def begin(self, learn: Callable[[Self], Solution] | None = None) -> Solution:
-        """Begin at the null model, and drop the columns that earlier columns and the absorbed factors determine.
-
-        Raises UserError if the absorbed factors determine every covariate.
-        """
+        """Begin at the null model, and drop the columns that earlier columns and the absorbed factors determine. Raises
+        UserError if the absorbed factors determine every covariate."""
         point, design = self.at(self.null_coefficients), self.design
         blocks = point.blocks
         assert isinstance(blocks, SparseBlocks)
@@ -472,10 +468,8 @@ def sparse_blocks(design: Design, sums: Sums, cells: np.ndarray, pattern: Patter
 
 
 def formal(design: Design, status: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The reported coefficients that the formula makes redundant, and the directions that show it, [held, reported].
-
-    These coefficients are held at zero. An absorbed factor contains an intercept.
-    """
+    """The reported coefficients that the formula makes redundant, and the directions that show it, [held, reported]. These
+    coefficients are held at zero. An absorbed factor contains an intercept."""
     reported = design.reported
     full = replace(reported, terms=(DesignTerm(Intercept()), *reported.terms), absorbed=())
     present = np.isin(status[: reported.size], (FREE, REFERENCE))

@@ -25,10 +25,8 @@ SHOWN = 10
 
 
 class ClassesObjective(PlainObjective):
-    """F for a response with classes.
-
-    A level that lacks a class is refused. It is not left out, because its rows inform about the other classes.
-    """
+    """F for a response with classes. A level that lacks a class is refused. It is not left out, because its rows inform
+    about the other classes."""
 
     detects_separation: ClassVar[bool] = False
     though: ClassVar[str] = ", though each level has all of them"
@@ -87,10 +85,8 @@ class ClassesObjective(PlainObjective):
 
 
 class OrderedObjective(ClassesObjective):
-    """F for a response with ordered classes.
-
-    A level whose rows are all in the lowest class, or all in the highest, is refused: its coefficient has no finite estimate.
-    """
+    """F for a response with ordered classes. A level whose rows are all in the lowest class, or all in the highest, is
+    refused: its coefficient has no finite estimate."""
 
     though: ClassVar[str] = ""
 

@@ -53,10 +53,8 @@ PRECISION = 1e-9
 
 
 def solve(start: Solution) -> Solution:
-    """Minimise F from `start`. Without iterations, only measure the distance of `start` from the minimum.
-
-    Raises Drifting if unpenalised terms separate the response.
-    """
+    """Minimise F from `start`. Without iterations, only measure the distance of `start` from the minimum. Raises Drifting if
+    unpenalised terms separate the response."""
     objective, begun = start.objective, start.point
     end = minimise(objective, begun, begun.information, np.zeros(len(begun.coefficients)), objective.l1)
     check_drift(end.objective, end.point)
@@ -64,10 +62,8 @@ def solve(start: Solution) -> Solution:
 
 
 def check_drift(objective: Objective, point: Point) -> None:
-    """Raise Drifting if a Newton step of the unpenalised coefficients is too long, because terms separate the response.
-
-    The KKT conditions do not show this: the gradient vanishes as coefficients go to infinity.
-    """
+    """Raise Drifting if a Newton step of the unpenalised coefficients is too long, because terms separate the response. The
+    KKT conditions do not show this: the gradient vanishes as coefficients go to infinity."""
     moving = objective.unpenalised
     alone = np.count_nonzero(moving) <= (objective.design.intercept is not None)
     if alone or objective.overlaps or not objective.family.separates:

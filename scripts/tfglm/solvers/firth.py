@@ -85,10 +85,8 @@ class FirthObjective(PlainObjective):
 
 
 def solve(start: Solution, at_zero: np.ndarray | None = None, across: np.ndarray | None = None) -> Solution:
-    """Minimise F from `start`.
-
-    The coefficients b marked in `at_zero` [p] stay at zero, but remain in I. So do the combinations `across` [rows, p] times b.
-    """
+    """Minimise F from `start`. The coefficients b marked in `at_zero` [p] stay at zero, but remain in I. So do the
+    combinations `across` [rows, p] times b."""
     objective = start.objective
     assert isinstance(objective, FirthObjective)
     moving = objective.free if at_zero is None else objective.free & ~at_zero

@@ -64,11 +64,9 @@ infinity."""
 
 
 def solve(start: Solution) -> Solution:
-    """Minimise F from `start`. Without iterations, only measure the distance of `start` from the minimum.
-
-    Raises Drifting if terms separate the response; UserError if they do and there are no iterations, if the information
-    matrix is singular, or if no residual degrees of freedom remain for the dispersion.
-    """
+    """Minimise F from `start`. Without iterations, only measure the distance of `start` from the minimum. Raises Drifting if
+    terms separate the response; UserError if they do and there are no iterations, if the information matrix is singular, or
+    if no residual degrees of freedom remain for the dispersion."""
     objective, most = start.objective, start.objective.run.max_iterations
     df_residual = float(objective.counts["rows"]) - objective.estimated
     if df_residual <= 0 and not objective.family.dispersion_known:
@@ -240,10 +238,8 @@ class FisherScoring(Descent):
         return bool(may_drift and np.abs(self.step).max(initial=0.0) > DRIFTING_ABOVE)
 
     def check_drift(self) -> None:
-        """Raise Drifting or UserError if the last step is too long, because terms separate the response.
-
-        A search with a coarser tolerance cannot decide this. Other steps continue after it.
-        """
+        """Raise Drifting or UserError if the last step is too long, because terms separate the response. A search with a
+        coarser tolerance cannot decide this. Other steps continue after it."""
         if self._is_drifting and self.converged_below <= CONVERGED_BELOW:
             self._raise_separation()
 
@@ -322,10 +318,8 @@ MOST_PRODUCTS, STEADY = 100, 1e-3
 
 
 def finish(scoring: FisherScoring) -> float | None:
-    """Finish a search by scoring with the observed information.
-
-    Returns the `stretch` at the end; None if the observed information is not positive definite.
-    """
+    """Finish a search by scoring with the observed information. Returns the `stretch` at the end; None if the observed
+    information is not positive definite."""
     if np.isnan(scoring.lambda_squared):  # a perfect fit
         return 1.0
     try:
@@ -394,10 +388,8 @@ class ObservedNewton(Descent):
 
 
 def stretch(hessian: Factored, blocks: Blocks, size: int) -> float:
-    """The largest ratio of the lengths of J^-1 g and I^-1 g over all g, in the standard errors of I; at least 1.
-
-    It is the largest eigenvalue of J^-1 I, by the power method.
-    """
+    """The largest ratio of the lengths of J^-1 g and I^-1 g over all g, in the standard errors of I; at least 1. It is the
+    largest eigenvalue of J^-1 I, by the power method."""
     x = np.random.default_rng(1).normal(size=size)
     value = 0.0
     for _ in range(MOST_PRODUCTS):

@@ -60,11 +60,8 @@ class Point:
 
 
 class CountedRows(NamedTuple):
-    """Rows to fit, and the sums of a counts pass over them.
-
-    The `workload` may measure responses from their mean (solvers.origin). `original` is the design with the original responses,
-    and `original_counts` are its counts.
-    """
+    """Rows to fit, and the sums of a counts pass over them. The `workload` may measure responses from their mean
+    (solvers.origin). `original` is the design with the original responses, and `original_counts` are its counts."""
 
     workload: Workload
     counts: Sums
@@ -131,10 +128,8 @@ class Objective(ABC):
 
     @abstractmethod
     def begin(self, learn: "Callable[[Self], Solution] | None" = None) -> "Solution":
-        """The start of a solver: the null model, a point nearer to the optimum, or the end of an online solver (`learn`).
-
-        In the objective of the start, aliased coefficients are no longer free.
-        """
+        """The start of a solver: the null model, a point nearer to the optimum, or the end of an online solver (`learn`). In
+        the objective of the start, aliased coefficients are no longer free."""
 
     @abstractmethod
     def without_separated_rows(self, coefficients: np.ndarray) -> "Solution | None":
@@ -144,10 +139,8 @@ class Objective(ABC):
 
     @abstractmethod
     def movement_of_separated_rows(self) -> np.ndarray:
-        """How far all directions of `separating` but the first move each separated row towards its response, [rows, directions].
-
-        Rows that are multiples of each other appear once. If there are too many rows, the result has none.
-        """
+        """How far all directions of `separating` but the first move each separated row towards its response, [rows,
+        directions]. Rows that are multiples of each other appear once. If there are too many rows, the result has none."""
 
     @abstractmethod
     def meat(self, bread: Bread, solution: "Solution") -> Blocks:
@@ -322,11 +315,8 @@ class Objective(ABC):
         return self.family.log_likelihood(LikelihoodSums(point.loss, saturated, base, rows, self.weight_sum))
 
     def violation(self, point: Point) -> float:
-        """The largest violation of the KKT conditions, in units of the mean loss of a row.
-
-        With the gradient g of the smooth part of F, a violation is |g + lasso sign(b)| if b is not zero, and
-        max(|g| - lasso, 0) if b is zero.
-        """
+        """The largest violation of the KKT conditions, in units of the mean loss of a row. With the gradient g of the smooth
+        part of F, a violation is |g + lasso sign(b)| if b is not zero, and max(|g| - lasso, 0) if b is zero."""
         gradient, b = self.gradient(point), point.coefficients
         at_zero = np.maximum(np.abs(gradient) - self.lasso, 0.0)
         elsewhere = np.abs(gradient + self.lasso * np.sign(b))
@@ -356,11 +346,9 @@ class Objective(ABC):
         return 0.0 if self.family.quadratic or self.family.constant_information else self.distance(step)
 
     def distance(self, step: np.ndarray) -> float:
-        """The largest movement of a linear predictor by a step [p], for numbers one standard deviation from their mean.
-
-        If linear predictors must be above 0, it is a share of the linear predictor of the mean response, because they have the
-        unit of the response.
-        """
+        """The largest movement of a linear predictor by a step [p], for numbers one standard deviation from their mean. If
+        linear predictors must be above 0, it is a share of the linear predictor of the mean response, because they have the
+        unit of the response."""
         moved = sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in self.design.parts)
         if not self.family.positive_predictor:
             return moved

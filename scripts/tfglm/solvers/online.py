@@ -58,10 +58,8 @@ def solve(objective: PlainObjective, held_out: Workload | None) -> Solution:
 
 
 def check(objective: Objective, loss: float, summary: dict) -> None:
-    """Raise UserError if the solver ended far above the null model, where it began.
-
-    The scores of a binomial response are bounded. So its loss stays finite even if the steps are far too long.
-    """
+    """Raise UserError if the solver ended far above the null model, where it began. The scores of a binomial response are
+    bounded. So its loss stays finite even if the steps are far too long."""
     saturated = float(objective.counts["saturated"])
     deviance, null_deviance = 2 * (loss - saturated), 2 * (objective.null_loss - saturated)
     if deviance <= FAR_ABOVE_NULL * null_deviance:

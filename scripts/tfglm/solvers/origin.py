@@ -21,11 +21,8 @@ from tfglm.solvers.prepare import count
 
 
 def counted(workload: Workload, executor: Executor) -> CountedRows:
-    """The rows and their counts.
-
-    Responses and offset are measured from their means, if they are far from 0 and if coefficients can absorb the difference.
-    Raises UserError as `count` does.
-    """
+    """The rows and their counts. Responses and offset are measured from their means, if they are far from 0 and if
+    coefficients can absorb the difference. Raises UserError as `count` does."""
     design, counts = workload.design, count(workload, executor)
     unmoved = CountedRows(workload, counts, design, counts)
     family = design.distribution

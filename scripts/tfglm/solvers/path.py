@@ -72,10 +72,8 @@ def solve(start: Solution, settings: PathConfig, held_out: Workload | None) -> S
 
 
 def unpenalised_alone(start: Solution) -> Point:
-    """The model of the unpenalised terms; if there are none, the model with the intercept alone, which is the start.
-
-    Raises Drifting if these terms separate the response.
-    """
+    """The model of the unpenalised terms; if there are none, the model with the intercept alone, which is the start. Raises
+    Drifting if these terms separate the response."""
     objective = start.objective
     if not any(factor == 0 for _, factor in objective.design.penalty.factors):
         return start.point
@@ -160,10 +158,8 @@ def penalties(objective: Objective, point: Point, settings: PathConfig) -> list[
 
 
 def aic(end: PathPoint) -> float | None:
-    """The AIC with the effective number of coefficients; None if the family has no likelihood.
-
-    For a lasso this is the number of nonzero coefficients (Zou, Hastie & Tibshirani, Annals of Statistics 35, 2007).
-    """
+    """The AIC with the effective number of coefficients; None if the family has no likelihood. For a lasso this is the
+    number of nonzero coefficients (Zou, Hastie & Tibshirani, Annals of Statistics 35, 2007)."""
     log_likelihood = end.objective.likelihood(end.point)
     if log_likelihood is None:
         return None
@@ -210,10 +206,8 @@ def cross_validate(objective: Objective, penalties: int, follow: Follow) -> Cros
 
 
 def unknown_groups(without: Objective) -> dict[tuple[str, ...], frozenset[int]]:
-    """The groups of unpenalised terms that have no finite coefficient in the fit without a fold.
-
-    These groups are separated or have no rows there. In a penalised term, a group without rows has the coefficient 0.
-    """
+    """The groups of unpenalised terms that have no finite coefficient in the fit without a fold. These groups are separated
+    or have no rows there. In a penalised term, a group without rows has the coefficient 0."""
     design = without.design
     unknown: dict[tuple[str, ...], frozenset[int]] = {}
     for part in design.parts:

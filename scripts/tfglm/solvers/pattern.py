@@ -84,10 +84,8 @@ class Pattern:
 
     @classmethod
     def of(cls, design: Design, keys: Sequence[np.ndarray]) -> tuple["Pattern", list[np.ndarray]]:
-        """The pattern, and the positions in the weights by pair for each pair of factors.
-
-        `keys` has the pairs of levels that occur, for each pair of factors (engine.cells).
-        """
+        """The pattern, and the positions in the weights by pair for each pair of factors. `keys` has the pairs of levels
+        that occur, for each pair of factors (engine.cells)."""
         parts = [design.parts[k] for k in design.absorbed_parts]
         factors = tuple(
             slice(part.where.start - design.reported_size, part.where.stop - design.reported_size) for part in parts
@@ -130,11 +128,8 @@ class Pattern:
         return before - (self.eliminated.stop - self.eliminated.start if before > self.eliminated.start else 0)
 
     def components(self, first: int, second: int) -> tuple[int, np.ndarray]:
-        """The number of connected components of two factors, and the component of each level, int32 [m].
-
-        Levels without a pair have -1. (SciPy's `connected_components` needs the graph in both directions: ten times the
-        memory.)
-        """
+        """The number of connected components of two factors, and the component of each level, int32 [m]. Levels without a
+        pair have -1. (SciPy's `connected_components` needs the graph in both directions: ten times the memory.)"""
         is_with_largest = self.largest in (first, second)
         entries = self.with_largest if is_with_largest else self.among
         by_row, by_column = (second, first) if second == self.largest else (first, second)

@@ -59,9 +59,7 @@ class PlainObjective(Objective):
     @classmethod
     def of(cls, counted: CountedRows, run: Run, without: str | None = None) -> Self:
         """As `Objective.of`. `without` names a term whose coefficients are held at zero, for its likelihood ratio test.
-
-        Penalised coefficients are finite and unique. So none of their levels is separated or held at zero.
-        """
+        Penalised coefficients are finite and unique. So none of their levels is separated or held at zero."""
         workload, counts, design = counted.workload, counted.counts, counted.workload.design
         terms = [term for term in design.unpenalised_terms if term != without]
         if set(terms) - {INTERCEPT}:
@@ -147,10 +145,8 @@ class PlainObjective(Objective):
         return self.without_aliased(aliased, directions), point, None
 
     def redundant(self, blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
-        """As `null_vectors`, without columns that a pass over the rows shows to be independent.
-
-        Squares lose half of the digits. A pivot of 1e-11 may be rounding error, or belong to a column that can be estimated.
-        """
+        """As `null_vectors`, without columns that a pass over the rows shows to be independent. Squares lose half of the
+        digits. A pivot of 1e-11 may be rounding error, or belong to a column that can be estimated."""
         estimable: set[int] = set()
         while True:
             aliased, directions = null_vectors(blocks, self.design.size, estimable=estimable)
@@ -173,9 +169,7 @@ class PlainObjective(Objective):
 
     def _left_of(self, place: int, direction: np.ndarray) -> float:
         """The sum of squares along a direction that should move no row, as a share of the squares of the column at `place`.
-
-        It is summed row by row, so the squares do not cancel.
-        """
+        It is summed row by row, so the squares do not cancel."""
         linear = self.design.as_linear().with_roles(response=None, trials=None, offset=None)
         workload = self.workload.with_design(linear)
         alone = np.where(np.arange(len(direction)) == place, direction, 0.0)
@@ -185,10 +179,8 @@ class PlainObjective(Objective):
         return left / whole
 
     def sample_share(self) -> float:
-        """The share of the rows in the sample of the first steps; 1 if there are too few rows for a sample.
-
-        A row of the file counts once, whatever its `frequency`.
-        """
+        """The share of the rows in the sample of the first steps; 1 if there are too few rows for a sample. A row of the
+        file counts once, whatever its `frequency`."""
         rows, limits = float(self.counts["rows"]), self.run.limits
         if self.design.roles.frequency:
             rows = min(rows, self.workload.rows)

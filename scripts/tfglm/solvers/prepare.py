@@ -23,10 +23,8 @@ MOST_ROWS = 2.0**53
 
 
 def count(workload: Workload, executor: Executor) -> Sums:
-    """The sums of a counts pass: rows, weights and responses, in total and by group.
-
-    Raises UserError for responses that the family cannot have, and if no row has a weight.
-    """
+    """The sums of a counts pass: rows, weights and responses, in total and by group. Raises UserError for responses that the
+    family cannot have, and if no row has a weight."""
     design = workload.design
     counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
     if counts["not_finite"]:
@@ -57,11 +55,8 @@ def count(workload: Workload, executor: Executor) -> Sums:
 
 
 def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np.ndarray, float]:
-    """The coefficients [p] and the loss of the null model.
-
-    The null model has the offset and an intercept, or an absorbed factor that contains an intercept. If the formula has neither,
-    it has the offset alone.
-    """
+    """The coefficients [p] and the loss of the null model. The null model has the offset and an intercept, or an absorbed
+    factor that contains an intercept. If the formula has neither, it has the offset alone."""
     design = workload.design
     family = design.distribution
     coefficients = np.zeros(design.size)
@@ -126,10 +121,8 @@ def mean_response(design: Design, counts: Sums) -> float:
 
 
 def check_means(design: Design, counts: Sums, terms: Collection[str]) -> None:
-    """Raise UserError for levels of these terms whose mean response is 0 or less, if the link only allows means above 0.
-
-    The likelihood would rise without end as their coefficients fall.
-    """
+    """Raise UserError for levels of these terms whose mean response is 0 or less, if the link only allows means above 0. The
+    likelihood would rise without end as their coefficients fall."""
     family = design.distribution
     if family.smallest >= 0 or not np.isnan(_link(family, -1.0)):
         return

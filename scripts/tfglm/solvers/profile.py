@@ -71,11 +71,8 @@ class Plane:
     theta_is_free: bool
 
     def least(self, start: np.ndarray, value: float) -> Least | None:
-        """The minimum in the plane t'b = `value`; None if the search does not settle.
-
-        The search begins at coefficients `start` [p], which may be outside the plane. Raises scipy.linalg.LinAlgError if an
-        information matrix is singular.
-        """
+        """The minimum in the plane t'b = `value`; None if the search does not settle. The search begins at coefficients
+        `start` [p], which may be outside the plane. Raises scipy.linalg.LinAlgError if an information matrix is singular."""
         objective = self.solution.objective
         if objective.design.likelihood.firth:
             penalised = firth.least(self.solution, self.direction, start, value)

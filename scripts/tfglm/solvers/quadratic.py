@@ -93,10 +93,8 @@ def newton(blocks: Blocks, active: np.ndarray, gradient: np.ndarray) -> np.ndarr
 
 
 def _lowest(x: np.ndarray, direction: np.ndarray, slope: float, curvature: float, threshold: np.ndarray) -> float:
-    """The t in [0, 1] that minimises t * slope + t^2 / 2 * curvature + sum(threshold |x + t direction|).
-
-    The derivative rises linearly, with a jump where an entry reaches zero.
-    """
+    """The t in [0, 1] that minimises t * slope + t^2 / 2 * curvature + sum(threshold |x + t direction|). The derivative
+    rises linearly, with a jump where an entry reaches zero."""
     penalised = (threshold > 0) & (direction != 0)
     x, direction, threshold = x[penalised], direction[penalised], threshold[penalised]
     side = np.where(x == 0, np.sign(direction), np.sign(x))

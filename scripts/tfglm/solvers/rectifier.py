@@ -98,10 +98,8 @@ def with_earlier(objective: Objective, earlier: Separation, later: SeparatedRows
 
 
 def separating_direction(objective: Objective) -> np.ndarray | None:
-    """The direction that moves each separable row by 1 or more to its side, and no other row, [p]; None if no row is separable.
-
-    Only free coefficients without a penalty are nonzero in it. Raises Undecided if the search does not find it.
-    """
+    """The direction that moves each separable row by 1 or more to its side, and no other row, [p]; None if no row is
+    separable. Only free coefficients without a penalty are nonzero in it. Raises Undecided if the search does not find it."""
     rounds, least = np.zeros((0, objective.design.size)), np.zeros(0)
     for _ in range(MOST_ROUNDS):
         descent = RectifierDescent(objective, rounds, least)
@@ -118,10 +116,8 @@ def separating_direction(objective: Objective) -> np.ndarray | None:
 
 
 class RectifierDescent(Descent):
-    """Step 1, beginning at direction 0. It `is_settled` at the minimum, or as near to it as rounding allows.
-
-    A pass sums the `loss` at the `direction`, its `gradient` [p], its second derivative `blocks`, and all `sums`.
-    """
+    """Step 1, beginning at direction 0. It `is_settled` at the minimum, or as near to it as rounding allows. A pass sums the
+    `loss` at the `direction`, its `gradient` [p], its second derivative `blocks`, and all `sums`."""
 
     most = MOST_STEPS
 

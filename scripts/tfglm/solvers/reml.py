@@ -426,11 +426,9 @@ def elsewhere(
 def rises_along(
     model: WorkingModel, parameters: Parameters, factored: Factored, number: int, points: np.ndarray
 ) -> np.ndarray:
-    """The rise of V of a model from the parameters to points [points, smooths] that differ in log lambda `number`; infinite where
-    H + P is not positive definite. An unknown phi is that of the lowest V. `factored` is H + P at the parameters.
-
-    With A = H + P, A + delta S for all points costs one eigendecomposition, of S^1/2 A^-1 S^1/2.
-    """
+    """The rise of V of a model from the parameters to points [points, smooths] that differ in log lambda `number`; infinite
+    where H + P is not positive definite. An unknown phi is that of the lowest V. `factored` is H + P at the parameters. With
+    A = H + P, A + delta S for all points costs one eigendecomposition, of S^1/2 A^-1 S^1/2."""
     weights, size = model.penalties.weights[number], model.penalties.weights.shape[1]
     places, right = np.flatnonzero(weights), model.right_at(parameters)
     root = np.sqrt(weights[places])

@@ -152,9 +152,7 @@ MOST_CUTS = 60
 
 def by_itself(workload: Workload, executor: Executor, direction: np.ndarray, term: str) -> Sums | None:
     """The sums of the pass `separation` for a numeric term alone, if the term separates rows without the others; else None.
-
-    The value of the term that divides the rows is found by bisection.
-    """
+    The value of the term that divides the rows is found by bisection."""
     design = workload.design
     where = design.slices[term]
     if design.intercept is None or where.stop - where.start > 1:

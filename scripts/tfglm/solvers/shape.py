@@ -94,11 +94,8 @@ def theta_by_moments(solution: Solution) -> np.ndarray:
 
 
 def theta_given_means(solution: Solution, trial: np.ndarray) -> Shape:
-    """Theta by Newton's method on its logarithm, from a trial value [1].
-
-    The standard error is from the observed information for theta alone, as in R's MASS::theta.ml. Raises UserError if theta has
-    no finite estimate.
-    """
+    """Theta by Newton's method on its logarithm, from a trial value [1]. The standard error is from the observed information
+    for theta alone, as in R's MASS::theta.ml. Raises UserError if theta has no finite estimate."""
     theta = float(trial[0])
     for _ in range(MOST_STEPS_OF_THETA):
         sums = _sums(solution, np.array([theta]))

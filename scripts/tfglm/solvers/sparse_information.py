@@ -275,10 +275,8 @@ class SparseFactored(Factored):
 
 
 def eliminate(blocks: SparseBlocks, model: str, start: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """S and Z. Conjugate gradients for Z begin at `start`. Raises UserError with the name of the model if they do not converge.
-
-    With the residual R = B' - M Z, the error of S = A - B Z - Z'R is quadratic in the error of Z.
-    """
+    """S and Z. Conjugate gradients for Z begin at `start`. Raises UserError with the name of the model if they do not
+    converge. With the residual R = B' - M Z, the error of S = A - B Z - Z'R is quadratic in the error of Z."""
     solved = blocks.sparse.solve(blocks.b.T, start)
     if solved.left > LEAST:
         raise UserError(

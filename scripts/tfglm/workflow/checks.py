@@ -126,10 +126,8 @@ def watch_queue(workflow: Any, given_up: list[str]) -> None:
 
 
 def paths_to_pack(plan: Plan, configs: Iterable[str]) -> dict[str, list[str]]:
-    """Return the user's files, by their archive. Data is not sent again after an edit of the config.
-
-    Raises WorkflowError for files that would have another path in the folder of the job, or that Snakemake cannot name.
-    """
+    """Return the user's files, by their archive. Data is not sent again after an edit of the config. Raises WorkflowError
+    for files that would have another path in the folder of the job, or that Snakemake cannot name."""
     layouts = [name for name in [*plan.layouts, *plan.layouts_to_score] if name.endswith((".yaml", ".yml"))]
     code = [os.path.relpath(path) for path in plan.code_of_networks()]
     files = [*plan.files.files.values(), *plan.scored.files.values()]

@@ -43,10 +43,8 @@ MOST_JOBS = 4
 
 
 def own_prefix(workflow: Any) -> Callable[[str], str]:
-    """Return what puts a folder below the prefix of a workflow that uses this one as a module, and let Snakemake move nothing.
-
-    It would move the files of rules alone: not journals and leases, which are params, and the user's own data too.
-    """
+    """Return what puts a folder below the prefix of a workflow that uses this one as a module, and let Snakemake move
+    nothing. It would move the files of rules alone: not journals and leases, which are params, and the user's own data too."""
     modifier = workflow.modifier
     moved = modifier.path_modifier
     modifier.path_modifier = PathModifier(None, None, workflow)

@@ -53,11 +53,9 @@ class Sweeps:
         return f"{self._plan.paths.part}/{file}".format(model=name, epochs=epochs).rstrip("/")
 
     def _continuing(self, sweep: str, epochs: int) -> list[str]:
-        """The names of the networks that continue after a comparison, in the order of the sweep.
-
-        Raises IncompleteCheckpointException if they have not been compared as they are now. Snakemake raises it itself if it
-        knows of no comparison. But after an edit it may take that of an earlier run for done, whose job is about to run again.
-        """
+        """The names of the networks that continue after a comparison, in the order of the sweep. Raises
+        IncompleteCheckpointException if they have not been compared as they are now. Snakemake raises it itself if it knows
+        of no comparison. But after an edit it may take that of an earlier run for done, whose job is about to run again."""
         checkpoint = self._checkpoints.compare_parts
         compared = Path(checkpoint.get(sweep=sweep, epochs=epochs).output[0])
         fits = [Path(self._part(name, epochs, "fit.json")) for name in self._compared(sweep, epochs)]
