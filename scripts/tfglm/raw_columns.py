@@ -6,7 +6,6 @@ computed from it, as in SQL. What is no finite number is missing.
 """
 
 import functools
-import json
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +16,8 @@ import tensorflow as tf
 
 from tfglm.config import FILE, RANDOM, Layout
 from tfglm.data import sql
-from tfglm.data.selection import TYPES
-from tfglm.errors import UserError
+from tfglm.data.selection import columns_of, on_the_way
+from tfglm.errors import Problems, UserError
 
 Tree = dict[str, Any]
 
@@ -58,18 +57,10 @@ class RawColumns:
 
     def __init__(self, layout: Layout, derive: Mapping[str, str], needed: Mapping[str, str], where: str) -> None:
         self._layout, self._needed, self._where = layout, dict(needed), where
-        expressions = layout.derive | dict(derive)
-        self.known = {column: TYPES[of_layout.type] for column, of_layout in layout.columns.items()}
-        self._trees: dict[str, Tree] = {}
-        self._sql = expressions
-        roots: dict[str, set[str]] = {column: {column} for column in layout.columns} | {FILE: {FILE}, RANDOM: {RANDOM}}
-        known = self.known | {FILE: pl.String(), RANDOM: pl.Float64()}
-        for column, text in expressions.items():
-            value, dtype = sql.column_of(sql.expression(text, where, known), where, known)
-            self._trees[column] = json.loads(value.meta.serialize(format="json"))
-            roots[column] = set().union(*(roots[name] for name in value.meta.root_names()))
-            known[column] = dtype
-        used = {column: roots[column] for column in needed}
+        self._sql = layout.derive | dict(derive)
+        self._columns = columns_of(layout, derive, where, Problems())
+        self._trees: dict[str, Tree] = {name: sql.tree_of(value) for name, value in self._columns.derived.items()}
+        used = {column: self._columns.roots[column] for column in needed}
         for column, of_column in used.items():
             for special in {FILE, RANDOM} & of_column:
                 raise UserError(
@@ -98,13 +89,9 @@ class RawColumns:
     @property
     def computed(self) -> dict[str, str]:
         """The expressions of the needed columns and of those on the way to them, by name."""
-        waiting, found = list(self._needed), {}
-        while waiting:
-            name = waiting.pop()
-            if name in self._trees and name not in found:
-                found[name] = self._sql[name]
-                waiting += sql.read_tree(self._trees[name]).meta.root_names()
-        return {name: text for name, text in self._sql.items() if name in found}
+        needed = on_the_way([pl.col(name) for name in self._needed], self._columns.derived)
+        names = {value.meta.output_name() for value in needed}
+        return {name: text for name, text in self._sql.items() if name in names}
 
     def _kind(self, name: str) -> str:
         column = self._layout.columns[name]
@@ -140,7 +127,7 @@ class RawColumns:
     def _value(self, name: str, values: dict[str, Value]) -> Value:
         if name not in values:
             tree = self._trees[name]
-            for column in sql.read_tree(tree).meta.root_names():
+            for column in self._columns.derived[name].meta.root_names():
                 self._value(column, values)
             values[name] = computed(tree, values)
         return values[name]

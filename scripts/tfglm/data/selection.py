@@ -180,7 +180,7 @@ def note_first(first: np.ndarray, number: int, condition: Distinct, met: bool) -
 
 
 @dataclass
-class _Columns:
+class KnownColumns:
     """The columns that expressions may use.
 
     `known` has their types, `roots` the columns that each finally reads, and `derived` the expressions of derived columns.
@@ -193,12 +193,12 @@ class _Columns:
     broken: set[str]
 
 
-def _columns(layout: Layout, settings: SelectionConfig, name: str, problems: Problems) -> _Columns:
+def columns_of(layout: Layout, derive: Mapping[str, str], name: str, problems: Problems) -> KnownColumns:
     """The columns of a layout of that name, and those that it and the config derive."""
     known = {column: TYPES[of_layout.type] for column, of_layout in layout.columns.items()}
     known |= {FILE: pl.String(), RANDOM: pl.Float64()}
-    columns = _Columns(known, {column: frozenset([column]) for column in known}, {}, set())
-    for where, added in ((f"{name}: derive", layout.derive), ("data.derive", settings.derive)):
+    columns = KnownColumns(known, {column: frozenset([column]) for column in known}, {}, set())
+    for where, added in ((f"{name}: derive", layout.derive), ("data.derive", derive)):
         for column, sql in added.items():
             blameless = uses(sql, columns.broken)
             columns.broken.add(column)
@@ -211,17 +211,10 @@ def _columns(layout: Layout, settings: SelectionConfig, name: str, problems: Pro
                 columns.roots[column] = operands_of(value, columns.roots)
                 known[column] = dtype
                 columns.broken.remove(column)
-    for column in settings.columns:
-        if column not in known and column not in columns.broken:
-            problems.messages.append(
-                f"data.columns: no column `{column}`{nearest(column, known)}\n"
-                f"  the layout and data.derive have: {', '.join(known)}\n"
-                f"  choose one of these, or define `{column}` under data.derive"
-            )
     return columns
 
 
-def _conditions(settings: SelectionConfig, columns: _Columns, problems: Problems) -> dict[str, pl.Expr]:
+def _conditions(settings: SelectionConfig, columns: KnownColumns, problems: Problems) -> dict[str, pl.Expr]:
     """The conditions of `where` and `split` by the names of their outputs."""
     keys = [
         (f"data.where.{reason}", sql, _WHERE.format(number))
@@ -256,7 +249,14 @@ def selection(layout: Layout, settings: SelectionConfig, name: str = "layout") -
 
 def _selection(layout: Layout, settings: SelectionConfig, name: str) -> Selection:
     problems = Problems()
-    columns = _columns(layout, settings, name, problems)
+    columns = columns_of(layout, settings.derive, name, problems)
+    for column in settings.columns:
+        if column not in columns.known and column not in columns.broken:
+            problems.messages.append(
+                f"data.columns: no column `{column}`{nearest(column, columns.known)}\n"
+                f"  the layout and data.derive have: {', '.join(columns.known)}\n"
+                f"  choose one of these, or define `{column}` under data.derive"
+            )
     conditions = _conditions(settings, columns, problems)
     problems.check()
     roots, derived = columns.roots, columns.derived
