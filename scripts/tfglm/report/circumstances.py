@@ -19,17 +19,8 @@ PENALTIES = {"l1": "lasso penalty", "l2": "ridge penalty"}
 def circumstances(
     fit: Mapping[str, Any], account: Mapping[str, Any], columns: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Return what shapes a fit, as names with texts.
-
-    Parameters
-    ----------
-    fit
-        The content of fit.json.
-    account
-        The content of rows.json.
-    columns
-        The columns of dictionary.json, by name.
-    """
+    """Return what shapes a fit, as names with texts, from the content of fit.json and rows.json and the columns of
+    dictionary.json."""
     model, data = fit["provenance"]["model"], fit["provenance"]["data"]
     used = account["splits"]["train"]["used"]
     derived = data.get("derive", {})

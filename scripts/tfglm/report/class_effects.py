@@ -53,21 +53,9 @@ def with_labels_of_classes(table: pd.DataFrame, response: str, words: Words) -> 
 def sentences_by_class(
     table: pd.DataFrame, averages: pd.DataFrame, model: ModelFacts, response: str, reference: str
 ) -> list[TermSentences]:
-    """Return the sentences about each class against the reference class.
-
-    Parameters
-    ----------
-    table, averages
-        coefficients.csv and marginal_effects.csv, with their column `class`; there may be no averages.
-    model
-        The input of `sentences.effect_sentences`.
-    response, reference
-        The column of the classes, and the reference class.
-
-    Returns
-    -------
-    Sentences by class and term; none without tests.
-    """
+    """Return the sentences about each class against the reference class, by class and term; none without tests. The tables
+    are coefficients.csv and marginal_effects.csv, with their column `class`; there may be no averages. `response` is the
+    column of the classes."""
     words, sentences = model.words, []
     totals = table.groupby(["term", "level"])["events"].transform("sum")
     # What counts for the odds of a class against the reference class are the rows of these two.

@@ -47,19 +47,8 @@ class Sheet:
 
 
 def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Words) -> Sheet:
-    """Return the content of the page.
-
-    Parameters
-    ----------
-    table
-        The table that write_tables.py wrote.
-    ratio
-        The column with the exponentials of the estimates, if these have a meaning.
-    confidence
-        The coverage of the intervals.
-    words
-        Labels and units of the columns.
-    """
+    """Return the content of the page from the table that write_tables.py wrote. `ratio` is the column with the exponentials
+    of the estimates, if these have a meaning."""
     errors = "posterior_sd" if "posterior_sd" in table else "std_error"
     has_errors = bool(table[errors].notna().any())
     has_tests = "p_value" in table and bool(table["p_value"].notna().any())

@@ -52,13 +52,9 @@ def draw(panel: Panel, factor: str, levels: pd.DataFrame) -> None:
 
 
 def principal_components(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first two of points [points, dimensions].
-
-    Returns
-    -------
-    The points on these two axes, [points, 2], and the share of each axis in the variance, [2]. The point farthest out on an axis
-    is on its positive side, which the decomposition leaves open.
-    """
+    """The first two principal components of points [points, dimensions]: the points on these two axes, [points, 2], and the
+    share of each axis in the variance, [2]. The point farthest out on an axis is on its positive side, which the
+    decomposition leaves open."""
     left, sizes, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
     places, shares = np.zeros((len(points), 2)), np.zeros(2)
     axes = min(2, len(sizes))

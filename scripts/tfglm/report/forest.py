@@ -62,28 +62,9 @@ def coefficient_plot(
     paths: Iterable[Path],
     words: Words = NO_WORDS,
 ) -> None:
-    """Draw every coefficient of a table.
-
-    Parameters
-    ----------
-    table
-        The result of `results.coefficients.table`, with confidence limits.
-    effects
-        The curves of `results.effects`, if the formula has functions of numbers.
-    title, effect
-        The title of the picture, and of its axis.
-    ratio
-        The name of the exponential of a coefficient, if it has a meaning; then the axis shows ratios.
-    paths
-        Files to write: .svg, .pdf or .png.
-    words
-        Labels and coordinates of levels.
-
-    Raises
-    ------
-    UserError
-        If coordinates are invalid.
-    """
+    """Draw every coefficient of a table with confidence limits, and the curves of `results.effects` if the formula has
+    functions of numbers. `effect` is the title of the axis, which shows ratios if the exponential of a coefficient has a
+    name. Raises UserError if the coordinates of levels are invalid."""
     rows, scale = rows_and_scale(table, ratio, words)
     maps = list(maps_of(rows, words.coordinates))
     curved = (

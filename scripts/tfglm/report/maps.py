@@ -83,20 +83,9 @@ class Map:
 
 
 def positions(column: str, source: Mapping[str, str]) -> dict[str, Position]:
-    """Latitude and longitude by level, from a CSV file with a row for each.
-
-    Parameters
-    ----------
-    column
-        Whose levels, for messages.
-    source
-        `file`, and the names of its columns with the `level`, its `latitude` and its `longitude`.
-
-    Raises
-    ------
-    UserError
-        If it has no such file or column, or for what is no position, or two of one level.
-    """
+    """Latitude and longitude by level of a column, from a CSV file with a row for each: `source` has the `file`, and the
+    names of its columns with the `level`, its `latitude` and its `longitude`. Raises UserError if it has no such file or
+    column, or for what is no position, or two of one level."""
     where = f"the coordinates of `{column}`"
     path, names = located(source["file"], where), [source[key] for key in ("level", "latitude", "longitude")]
     try:

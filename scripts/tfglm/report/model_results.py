@@ -20,19 +20,7 @@ from tfglm.results.geometric import logarithm_of
 
 
 class ModelResults:
-    """What pages and pictures show of a model; each file is read once.
-
-    Parameters
-    ----------
-    folder
-        That of the model.
-    settings
-        Those of its tables.
-    words
-        Labels of columns.
-    has_curves
-        Whether it has a table of effects.
-    """
+    """What pages and pictures show of the model in a folder; each file is read once. The settings are those of its tables."""
 
     def __init__(self, folder: Path, settings: ResultsConfig, words: Words, has_curves: bool = False) -> None:
         self.folder, self.settings, self.words, self.has_curves = folder, settings, words, has_curves

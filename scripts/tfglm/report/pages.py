@@ -101,15 +101,8 @@ def p_value(p: float) -> str:
 
 
 def numbers_as_text(numbers: pd.DataFrame, errors: pd.Series, rate: float | None = None) -> pd.DataFrame:
-    """Estimates and limits of intervals as text, with the decimals that keep two digits of the smallest error.
-
-    Parameters
-    ----------
-    numbers, errors
-        By column, of which one is the `estimate`; and the standard errors of the estimates.
-    rate
-        If it is given, the exponentials of so many times the numbers are written; no ratio is written as 0.
-    """
+    """Estimates and limits of intervals as text, with the decimals that keep two digits of the smallest error; one column is
+    the `estimate`. With a `rate` the exponentials of so many times the numbers are written; no ratio is written as 0."""
     if rate is not None:
         with np.errstate(over="ignore"):
             numbers = np.exp(rate * numbers)

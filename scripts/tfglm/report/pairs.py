@@ -29,21 +29,9 @@ class Pairs:
 
 
 def pairs_of(table: pd.DataFrame, measure: str, rate: float | None, response: str, words: Words) -> Iterator[Pairs]:
-    """Yield what the page shows of each factor.
-
-    Parameters
-    ----------
-    table
-        pairwise.csv.
-    measure
-        The name of a difference, or of its exponential.
-    rate
-        What a difference is multiplied by before the exponential; None of one that has no meaning.
-    response
-        Its column.
-    words
-        Labels of columns and levels.
-    """
+    """Yield what the page shows of each factor of pairwise.csv. `measure` is the name of a difference, or of its
+    exponential. A difference is multiplied by `rate` before the exponential; None of one that has no meaning. `response` is
+    its column."""
     for term, every in table.groupby("term", sort=False):
         chosen = every if len(every) <= MOST_PAIRS else every.nsmallest(MOST_PAIRS, "p_value").sort_index()
         yield Pairs(

@@ -33,23 +33,8 @@ def scenarios_of(
     is_share: bool,
     words: Words,
 ) -> Scenarios:
-    """Return what the page shows.
-
-    Parameters
-    ----------
-    table
-        margins_at.csv.
-    settings
-        The key `margins_at`.
-    rows
-        How many rows are averaged.
-    response
-        Its column.
-    is_share
-        Whether the response is a probability, which is shown in percent.
-    words
-        Labels of columns and levels.
-    """
+    """Return what the page shows of margins_at.csv, with the key `margins_at` as settings. So many `rows` are averaged. A
+    response that is a share, a probability, is shown in percent."""
     in_scenario = (table["against"] == "") & table["at"].isin(list(settings))
     is_mean = table["term"] == ""
     of_means = table[in_scenario & is_mean].drop(columns=["term", "level"])

@@ -78,19 +78,10 @@ def shapes_of(fit: Mapping[str, Any], effects: pd.DataFrame, words: Words) -> li
 
 
 def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> list[str]:
-    """A sentence for each curve with intervals: `hour: the odds of late rise until 19, then fall.` A sentence for a surface says
-    where it differs most clearly: `hour and wind: the odds of late are most clearly raised at 19 and 12, compared with 11 and 4.`
-    A curve that multiplies wind has `hour: the slope of wind falls; it is above 0 until 9, and below 0 from 14.`
-
-    Parameters
-    ----------
-    effects
-        The table of `results.effects`.
-    subject, is_plural
-        What rises and falls.
-    words
-        Labels and units of columns.
-    """
+    """A sentence for each curve of `results.effects` with intervals: `hour: the odds of late rise until 19, then fall.` A
+    sentence for a surface says where it differs most clearly: `hour and wind: the odds of late are most clearly raised at 19
+    and 12, compared with 11 and 4.` A curve that multiplies wind has `hour: the slope of wind falls; it is above 0 until 9,
+    and below 0 from 14.` The subject is what rises and falls."""
 
     def what_changes(curve: Curve) -> tuple[str, bool]:
         """The subject of a curve, and whether it is a plural."""

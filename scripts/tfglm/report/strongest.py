@@ -57,23 +57,12 @@ def strongest_effects(
     words: Words,
     averages: pd.DataFrame | None = None,
 ) -> Effects | None:
-    """Return the strongest effects of a table of coefficients; None if none has an interval.
+    """Return the strongest effects of a table of coefficients with confidence limits, in the order of the table; None if
+    none has an interval. An effect is as strong as the end of its interval nearer to none, as so much is sure.
 
-    An effect is as strong as the end of its interval nearer to none, as so much is sure. They are in the order of the table.
-
-    Parameters
-    ----------
-    table
-        The table of coefficients, with confidence limits.
-    measure, ratio
-        The name of a coefficient, and of its exponential if that has a meaning.
-    rate
-        What a coefficient is multiplied by before the exponential.
-    words
-        Labels, units and ranges of columns.
-    averages
-        Average marginal effects on the scale of the coefficients, if there are such: they are drawn in place of coefficients
-        that hold at some values of other columns only.
+    `measure` and `ratio` are the names of a coefficient, and of its exponential if that has a meaning; a coefficient is
+    multiplied by `rate` before it. `averages` are marginal effects on the scale of the coefficients, if there are such: they
+    are drawn in place of coefficients that hold at some values of other columns only.
     """
     averaged: set[str] = set()
     if averages is not None and "ci_lower" in table:

@@ -67,21 +67,9 @@ def page(
     reading: str = "",
     most_rows: int = MOST_SAMPLED,
 ) -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    account, dictionary, files
-        The content of rows.json and dictionary.json, and the ingested files.
-    responses
-        The responses of the models; the first one of 0 and 1 is the outcome.
-    words
-        Labels and units.
-    reading
-        Which texts are missing values, in words.
-    most_rows
-        Rows of the sample that distributions are computed from.
-    """
+    """Return the page from the content of rows.json and dictionary.json, and the ingested files. The first of the responses
+    with 0 and 1 is the outcome. `reading` says in words which texts are missing values. Distributions are computed from a
+    sample of `most_rows` rows."""
     shown = {
         name: column
         for name, column in dictionary.columns.items()

@@ -48,21 +48,9 @@ def calendar_of(
     derives: bool,
     clocks: Mapping[str, str] = MappingProxyType({}),
 ) -> Calendar:
-    """Return the first date column of a table that few rows lack.
-
-    Parameters
-    ----------
-    columns
-        The summaries of the columns.
-    rows
-        The values of the columns.
-    complete
-        Whether these are all rows of the file: if not, there may be more dates.
-    derives
-        Whether to derive month, day of the week and hour. A layout may have them already.
-    clocks
-        The columns with the time of day beside a date, by the name of the date.
-    """
+    """Return the first date column of a table that few rows lack. If the rows are not `complete`, all of the file, there may
+    be more dates. `derives` says whether to derive month, day of the week and hour, which a layout may have already.
+    `clocks` are the columns with the time of day beside a date, by the name of the date."""
     dates = [column for column in columns if column.kind == "date" and column.missing <= MOST_MISSING * len(rows)]
     date = next((column for column in dates if column.values > 1), None)
     if not date:

@@ -20,15 +20,8 @@ SINGULAR = 1e-9
 
 
 def obstacle(rows: pl.DataFrame, factors: Collection[str]) -> str | None:
-    """Why the last of some covariates would tell nothing beside the others, or leave them nothing to tell; None if it may join.
-
-    Parameters
-    ----------
-    rows
-        The covariates, without missing values.
-    factors
-        Which of them are factors.
-    """
+    """Why the last of some covariates would tell nothing beside the others, or leave them nothing to tell; None if it may
+    join. The rows lack no value; `factors` are the covariates that are such."""
     *others, last = rows.columns
     if last in factors:
         levels = rows[last].n_unique()
@@ -57,18 +50,9 @@ def obstacle(rows: pl.DataFrame, factors: Collection[str]) -> str | None:
 
 
 def inflation(rows: pl.DataFrame, factors: Collection[str]) -> dict[str, float]:
-    """The variance inflation factor of each number among covariates that would share a formula.
-
-    That is 1 / (1 - R²) of its regression on all others, where each row has the same weight; infinite where they determine it.
-    Factors have none.
-
-    Parameters
-    ----------
-    rows
-        The covariates, without missing values.
-    factors
-        Which of them are factors.
-    """
+    """The variance inflation factor of each number among covariates that would share a formula: 1 / (1 - R²) of its
+    regression on all others, where each row has the same weight; infinite where they determine it. Factors have none. The
+    rows lack no value."""
     numbers = [name for name in rows.columns if name not in factors]
     if not numbers:
         return {}

@@ -74,22 +74,8 @@ def all_columns(layout: Layout) -> SelectionConfig:
 
 
 def sample(path: Path, header: list[str], layout: Layout) -> Sample:
-    """Read the first MOST_BLOCKS blocks of a file.
-
-    Parameters
-    ----------
-    path
-        A CSV file, packed or not, or a Parquet file.
-    header
-        The names of its columns.
-    layout
-        How they are read.
-
-    Raises
-    ------
-    UserError
-        For a file without rows, or whose rows cannot be read.
-    """
+    """Read the first MOST_BLOCKS blocks of a CSV file, packed or not, or a Parquet file with these names of columns. Raises
+    UserError for a file without rows, or whose rows cannot be read."""
     part = present(layout, header)
     settings = all_columns(part)
     limits = replace(DEFAULT_LIMITS, block_bytes=BLOCK_BYTES)

@@ -45,20 +45,9 @@ MOST_ODD = 0.1
 
 
 def dialect_of(path: Path, header_is: bool | tuple[str, ...] | None = None) -> Dialect:
-    """How a CSV file is written.
-
-    Parameters
-    ----------
-    path
-        The file.
-    header_is
-        Whether it begins with a line of names, or the names of its columns; None where that is to be found out.
-
-    Raises
-    ------
-    UserError
-        For a file that cannot be unpacked, or that begins with a note for Excel, or whose rows are longer than its header.
-    """
+    """How a CSV file is written. `header_is` says whether it begins with a line of names, or names its columns; None where
+    that is to be found out. Raises UserError for a file that cannot be unpacked, or that begins with a note for Excel, or
+    whose rows are longer than its header."""
     kind = kind_of_file(path)
     sheet = sheets_with_values(path)[0] if kind == "workbook" else ""
     with opened(path, sheet=sheet) as stream:

@@ -98,30 +98,12 @@ def init(
     request: Request | None = None,
     caller: str = "snakemake --cores 1",
 ) -> Path:
-    """Look at a file, and write a config for it.
+    """Look at a file, named as in `data.files`, and write a config for it into `folder`, and the layout if none that is
+    shipped fits. Return the config. `say` takes what was found, line by line. `caller` is how the workflow is called, for
+    the commands that are shown: `tfglm`, or `snakemake` with options.
 
-    Parameters
-    ----------
-    source
-        The file, as `data.files` names one.
-    folder
-        Where the config is written, and the layout if none that is shipped fits.
-    say
-        Takes what was found, line by line.
-    request
-        What the user asks for.
-    caller
-        How the workflow is called, for the commands that are shown: `tfglm`, or `snakemake` with options.
-
-    Returns
-    -------
-    The config.
-
-    Raises
-    ------
-    UserError
-        For a file that cannot be read or has nothing to fit, and for a config or layout that is there already. Then nothing is
-        written.
+    Raises UserError for a file that cannot be read or has nothing to fit, and for a config or layout that is there already.
+    Then nothing is written.
     """
     name, path = only_file(source)
     request = request or Request()

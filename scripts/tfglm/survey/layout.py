@@ -53,26 +53,9 @@ def own_layout(
     decimal: str = "",
     sources: Mapping[str, str] | None = None,
 ) -> tuple[Layout, dict[str, str]]:
-    """A layout of all columns that have a name and values that can be read, and remarks on columns.
-
-    Parameters
-    ----------
-    path
-        A CSV file, packed or not, or a Parquet file.
-    header
-        The names of its columns.
-    dialect
-        How a CSV file is written.
-    decimal
-        The character before its decimals, if the user names it.
-    sources
-        The columns to describe, by plain names; by default all, with names of `names_for`.
-
-    Raises
-    ------
-    UserError
-        For a file that cannot be read, or has no such column.
-    """
+    """A layout of all columns of a CSV or Parquet file that have a name and values that can be read, and remarks on columns.
+    `decimal` is the character before its decimals, if the user names it. `sources` are the columns to describe, by plain
+    names; by default all, with names of `names_for`. Raises UserError for a file that cannot be read, or has no such column."""
     sources = names_for(header) if sources is None else sources
     if not sources:
         raise UserError(f"{path}: no column of its header has a name")

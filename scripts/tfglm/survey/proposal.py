@@ -105,26 +105,8 @@ def propose(
     response: ProposedResponse,
     flights: bool,
 ) -> Proposal:
-    """Propose a regression that the columns allow.
-
-    Parameters
-    ----------
-    rows
-        Rows of the file, read by its layout.
-    columns
-        The summaries of the columns.
-    calendar
-        The date of the rows.
-    response
-        What to explain.
-    flights
-        Whether the file has a shipped layout of flights. Then the covariates are those known before the flight.
-
-    Raises
-    ------
-    UserError
-        If there is nothing to explain the response by.
-    """
+    """Propose a regression of the response that the columns allow. With `flights` the file has a shipped layout of flights,
+    and the covariates are those known before the flight. Raises UserError if there is nothing to explain the response by."""
     by_name = {column.name: column for column in (*columns, *map(described, calendar.parts))}
     unit = None if flights else unit_of([column for column in columns if column.name != response.source], rows)
     cluster = unit.name if unit else calendar.cluster
@@ -382,21 +364,8 @@ def obstacle(
     coefficients: int,
     response: ProposedResponse,
 ) -> str | None:
-    """Return why the last of some columns cannot join the others; None if it can.
-
-    Parameters
-    ----------
-    complete
-        The rows that lack none of the columns.
-    names
-        The covariates chosen so far, and the candidate.
-    factors
-        Which of these are factors.
-    coefficients
-        How many coefficients they have in total.
-    response
-        The response.
-    """
+    """Return why the last of the `names`, the candidate, cannot join the covariates chosen so far; None if it can.
+    `complete` are the rows that lack none of the columns. The columns have so many `coefficients` in total."""
     binomial = response.family.counts_events
     if not all(others_than_the_most_frequent(complete[name]) >= FEWEST_ROWS for name in [*names, RESPONSE]):
         return "with it, too few rows would be left that lack no value"

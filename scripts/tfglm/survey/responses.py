@@ -259,24 +259,9 @@ def dummies_of_sets(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set
 def requested_response(
     name: str, header: Mapping[str, str], columns: Sequence[ColumnSummary], rows: pl.DataFrame
 ) -> ProposedResponse:
-    """The response that a user names.
-
-    Parameters
-    ----------
-    name
-        A column, as the layout or the header names it.
-    header
-        The names of the columns in the header -> in the layout.
-    columns
-        The summaries of the columns.
-    rows
-        The values of the columns.
-
-    Raises
-    ------
-    UserError
-        For a name that no column has, and for a column that no regression of `init` can explain.
-    """
+    """The response that a user names, as the layout or the header names the column; `header` has the names in the layout by
+    those in the header. Raises UserError for a name that no column has, and for a column that no regression of `init` can
+    explain."""
     by_name = {column.name: column for column in columns}
     column = by_name.get(name) or by_name.get(header.get(name, ""))
     if column is None:

@@ -28,19 +28,11 @@ CHANCE = 0.001
 
 
 def leaks(rows: pl.DataFrame, numbers: Sequence[str], response: str) -> dict[str, str]:
-    """The numbers that give a response away, with the reason for each.
+    """The numbers that give a numeric response away, with the reason for each. `numbers` may be covariates, or could be but
+    for other reasons.
 
-    A number that rises or falls with the response everywhere does, such as its logarithm. So do the parts of a sum: if the total,
-    the fare and the tolls give the tip, the total is left out, and the fare may stay.
-
-    Parameters
-    ----------
-    rows
-        The columns.
-    numbers
-        Those that may be covariates, or could be but for other reasons.
-    response
-        The column of the response, numeric.
+    A number that rises or falls with the response everywhere does, such as its logarithm. So do the parts of a sum: if the
+    total, the fare and the tolls give the tip, the total is left out, and the fare may stay.
     """
     found = {}
     for name in numbers:
@@ -192,17 +184,9 @@ def separates(rows: pl.DataFrame, factors: Collection[str], response: str) -> bo
 
 
 def functions_of_two(rows: pl.DataFrame, names: Sequence[str], units: int) -> dict[str, str]:
-    """The columns of few values that two others determine together, with the reason; the later ones of a file first.
-
-    Parameters
-    ----------
-    rows
-        The columns.
-    names
-        Those that may be covariates, in the order of the file.
-    units
-        How many units the rows are about. Two columns that tell all units apart determine whatever is known of a unit.
-    """
+    """The columns of few values that two others determine together, with the reason; the later ones of a file first. `names`
+    may be covariates, in the order of the file. The rows are about so many `units`: two columns that tell all units apart
+    determine whatever is known of a unit."""
     rows = drawn(rows.select(names).drop_nulls())
     most = min(units, len(rows)) // 4
     codes = {name: (rows[name].rank("dense") - 1).to_numpy().astype(np.int64) for name in names} if len(rows) else {}

@@ -78,16 +78,9 @@ MOST_ODD, FEWEST_SOUND = 10, 10
 
 
 def odd_values(counted: pl.DataFrame, numerals: Numerals) -> tuple[LayoutColumn, pl.DataFrame, bool] | None:
-    """The type that most of the different texts of a column have, the others, and whether these can be no values: a few texts
-    without a digit among numbers, or dates that no calendar has. None if no type fits most.
-
-    Parameters
-    ----------
-    counted
-        The texts with their `rows`.
-    numerals
-        How numbers are written.
-    """
+    """The type that most of the different texts of a column have, the others, and whether these can be no values: a few
+    texts without a digit among numbers, or dates that no calendar has. None if no type fits most. `counted` has the texts
+    with their `rows`."""
     texts = counted["text"]
     symbol = next((each for each in SYMBOLS if 2 * texts.str.contains(each, literal=True).sum() > len(texts)), None)
     candidates = [LayoutColumn(type="number", symbol=symbol)]

@@ -36,25 +36,8 @@ def config_text(
     calendar: Calendar,
     columns: list[ColumnSummary],
 ) -> str:
-    """Return the config, with a comment at each key.
-
-    Parameters
-    ----------
-    source
-        The file, as `data.files` names it.
-    layout
-        Its layout, by name or path.
-    looked_at
-        The findings of the survey, in words.
-    bad_rows
-        Whether some lines are unreadable.
-    proposal
-        The regression.
-    calendar
-        The date of the rows.
-    columns
-        The summaries of the columns.
-    """
+    """Return the config of a source, with a comment at each key. `layout` is its name or path, `looked_at` the findings of
+    the survey in words, and `bad_rows` says whether some lines are unreadable."""
     values: dict[str, Any] = {"source": source, "layout": layout, "looked_at": looked_at, "bad_rows": bad_rows}
     values |= {"proposal": proposal, "response": proposal.response, "calendar": calendar, "account": account(columns)}
     values |= {"may_be_factors": may_be_factors(columns, proposal), "fewest_rows": FEWEST_ROWS}
@@ -94,21 +77,8 @@ def layout_text(
     derive: Mapping[str, str],
     labels: Mapping[str, Mapping[str, str]],
 ) -> str:
-    """Return a layout for this file, as YAML.
-
-    Parameters
-    ----------
-    source
-        The file.
-    layout
-        The layout.
-    doubtful
-        Remarks on columns.
-    derive
-        Further columns that a model needs.
-    labels
-        Labels that pages show instead of their values.
-    """
+    """Return a layout for this file, as YAML, with remarks on `doubtful` columns, further columns that a model needs
+    (`derive`), and `labels` that pages show instead of values."""
     values = {"source": source, "layout": layout, "doubtful": doubtful, "derive": derive, "labels": labels}
     return templates().get_template("layout.yaml.j2").render(values)
 
