@@ -41,15 +41,12 @@ class PackedStream(io.RawIOBase):
 
 
 class GzipStream(PackedStream):
-    """The content of a .gz file of one or several members, whose checksums and lengths are compared.
+    """The content of a .gz file of one or several members, whose checksums and lengths are compared, by ISA-L, which takes a
+    third of zlib's time.
 
-    By ISA-L, which takes a third of zlib's time. The standard library's reader, and that of ISA-L's package, say no place.
-
-    Raises
-    ------
-    zlib.error, EOFError, gzip.BadGzipFile
-        Where reading comes to damage, to the end of a file that was cut short, or to what is no member behind the last one. They
-        name the place in the packed file.
+    Raises zlib.error, EOFError or gzip.BadGzipFile where reading comes to damage, to the end of a file that was cut short,
+    or to what is no member behind the last one. They name the place in the packed file, which the readers of the standard
+    library and of ISA-L's package do not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -94,12 +91,7 @@ class Bzip2Stream(PackedStream):
 
     indexed_bzip2 does this; with one thread it takes 0.7 of the time of the standard library. Each thread holds some 7 MB.
     The package accepts anything after the last stream, and with several threads also a later stream that is cut within its
-    first bytes. So this function checks both.
-
-    Raises
-    ------
-    OSError, EOFError
-        As GzipStream.
+    first bytes. So this function checks both. Raises OSError or EOFError where GzipStream raises its errors.
     """
 
     def __init__(self, path: Path, threads: int) -> None:

@@ -22,22 +22,14 @@ class Fewest:
     """The least information from clusters for a test and an interval. The limits come from simulations of linear
     regressions.
 
-    Attributes
-    ----------
-    df
-        Satterthwaite degrees of freedom by the design (`CR2.linear_model`). With fewer, 5 % tests rejected in 0 to 3 %.
-    df_wild
-        The same for the wild cluster bootstrap, which replaces such tests. With fewer it rejected in 0 to 6 %.
-    df_joint
-        The same for the denominator of an AHT test, or the number of coefficients if that is larger. With fewer it rejected
-        in 0 to 1 %.
-    clusters
-        Effective clusters if CR2 is too expensive. With fewer, 5 % tests rejected in up to 21 %.
-    clusters_per_coefficient
-        The same for each coefficient of a joint test. With fewer it rejected in up to 53 %.
-    dates, dates_joint
-        Degrees of freedom if dates close to each other are alike, for a coefficient and for the denominator of a joint
-        test. With fewer, 5 % tests of covariates that are constant over many dates rejected in up to 14 %.
+    `df` are Satterthwaite degrees of freedom by the design (`CR2.linear_model`): with fewer, 5 % tests rejected in 0 to 3 %.
+    `df_wild` is the same for the wild cluster bootstrap, which replaces such tests: with fewer it rejected in 0 to 6 %.
+    `df_joint` is the same for the denominator of an AHT test, or the number of coefficients if that is larger: 0 to 1 %.
+
+    `clusters` are effective clusters if CR2 is too expensive: with fewer, 5 % tests rejected in up to 21 %.
+    `clusters_per_coefficient` is the same for each coefficient of a joint test: up to 53 %. `dates` and `dates_joint` are
+    degrees of freedom if dates close to each other are alike, for a coefficient and for the denominator of a joint test:
+    with fewer, tests of covariates that are constant over many dates rejected in up to 14 %.
     """
 
     df: float = 8

@@ -46,16 +46,12 @@ PENALISED = "estimate only: the fit is penalised"
 
 @dataclass(frozen=True)
 class Margins:
-    """Two tables.
+    """Two tables. `effects` has a row for each level of a factor except the reference level, and for each column of numbers:
+    EFFECTS. The degrees of freedom are infinite if the normal distribution is used. `means` has a row for each level of a
+    factor: MEANS; of a logarithm also RETRANSFORMED.
 
-    Attributes
-    ----------
-    effects
-        A row for each level of a factor except the reference level, and for each column of numbers: EFFECTS. The degrees of
-        freedom are infinite if the normal distribution is used. A multinomial regression has these rows for each class; the
-        first column names the class. Beside random effects the last column, `about`, says what these are (results.population).
-    means
-        A row for each level of a factor: MEANS, also with the class; of a logarithm also RETRANSFORMED.
+    A multinomial regression has these rows for each class, which the first column names. Beside random effects the last
+    column, `about`, says what the averages are about (results.population).
     """
 
     effects: pd.DataFrame
@@ -77,23 +73,12 @@ class InScenario:
 
 @dataclass(frozen=True)
 class Averaged:
-    """The averages over the training rows that the tables are made of. They depend neither on reference levels nor on the
-    confidence of intervals.
+    """The averages over so many training rows that the tables are made of. They depend neither on reference levels nor on
+    the confidence of intervals.
 
-    Attributes
-    ----------
-    rows
-        How many there are.
-    left_out
-        Why a term has no effect, for each term in the order of the tables; '' if it has one.
-    averages
-        The averages of the rows.
-    grid
-        The values of a balanced grid, as `ReferenceGrid` takes them; None if means are those of the rows.
-    scenarios
-        The averages in each scenario, by name.
-    about
-        What they are about beside random effects; '' without these.
+    `left_out` says why a term has no effect, for each term in the order of the tables; '' if it has one. `grid` has the
+    values of a balanced grid, as `ReferenceGrid` takes them; None if means are those of the rows. `about` says what the
+    averages are about beside random effects; '' without these.
     """
 
     rows: float

@@ -50,20 +50,10 @@ from tfglm.results.saved_fit import SavedFit
 
 @dataclass(frozen=True)
 class Largest:
-    """Limits; factors that exceed them are left out, because they would take too much time or memory.
-
-    Attributes
-    ----------
-    levels
-        Levels of a factor; each level has two rows of tables.
-    predictions
-        Levels times training rows, if the mean is not linear in the coefficients. Each takes 10 to 20 ns. A factor that
-        `BinnedMeans` averages counts as `binned_averages.LEVELS` levels.
-    one_by_one
-        Largest number of predictions for which `BinnedMeans` does not pay.
-    derivatives
-        Levels times coefficients, of 8 bytes.
-    """
+    """Limits; factors that exceed them are left out, because they would take too much time or memory: the levels of a
+    factor, which each have two rows of tables; `predictions`, levels times training rows if the mean is not linear in the
+    coefficients, 10 to 20 ns each; and `derivatives`, levels times coefficients, of 8 bytes. A factor that `BinnedMeans`
+    averages counts as `binned_averages.LEVELS` levels; up to `one_by_one` predictions these do not pay."""
 
     levels: int = 500
     predictions: float = 4e9

@@ -25,23 +25,10 @@ INTEGRATED = "population, integrated over random effects"
 
 @dataclass(frozen=True)
 class Population:
-    """The nodes of an integral over random effects.
-
-    Attributes
-    ----------
-    random
-        The places of all random effects.
-    dimensions
-        For each dimension the parts whose effects add up to one normal variable.
-    shares
-        The share of each of these parts in the variance of this variable.
-    nodes
-        The weight of each node, and the size of the variable in each dimension.
-    coefficients
-        Those of the fit with the random effects of each node, [p].
-    about
-        What the averages are about; '' without random effects.
-    """
+    """The nodes of an integral over random effects, whose places are `random`. In each of the `dimensions` the effects of
+    some parts add up to one normal variable, with the `shares` of the parts in its variance. `nodes` have their weight, and
+    the size of the variable in each dimension. `coefficients` are those of the fit with the random effects of each node,
+    [p]. `about` says what the averages are about; '' without random effects."""
 
     random: np.ndarray
     dimensions: list[list[Part]]
