@@ -28,11 +28,6 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def folder_sha256(folder: Path) -> dict[str, str]:
-    """The sha256 of each file in a folder, by name."""
-    return {path.name: sha256(path) for path in sorted(folder.iterdir())}
-
-
 def joined_sha256(digests: Iterable[str]) -> str:
     """The sha256 of several digests, one for all."""
     return hashlib.sha256("".join(digests).encode()).hexdigest()

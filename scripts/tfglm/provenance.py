@@ -35,7 +35,8 @@ def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:
 
 def identity(design: Path, checkpoint: Path) -> dict:
     """The digests of the design that was fitted and of the files of the checkpoint, which `SavedFit.fitted` checks."""
-    return {"design": digests.sha256(design), "checkpoint": digests.folder_sha256(checkpoint)}
+    files = {path.name: digests.sha256(path) for path in sorted(checkpoint.iterdir())}
+    return {"design": digests.sha256(design), "checkpoint": files}
 
 
 def versions(engine: str) -> dict[str, str]:

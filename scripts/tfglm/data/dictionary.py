@@ -167,7 +167,10 @@ def merge(
     names = files[0].names
     required = [name for name in names if missing.get(name, "drop") == "drop"]
     lacking = [lacking_patterns(file, required) for file in files]
-    tables = _LevelTables(files, lacking, [all_levels(file) if file.is_small else {} for file in files])
+    of_small = [
+        {column.name: file.levels(column.name) for column in file.manifest.columns if file.is_small} for file in files
+    ]
+    tables = _LevelTables(files, lacking, of_small)
     rows = dict.fromkeys(SPLITS, 0)
     for split, of_pattern in tables.used(dict.fromkeys(range(len(files)), MISSING)).select("split", "rows").iter_rows():
         rows[split] += of_pattern
@@ -224,11 +227,6 @@ class _LevelTables:
         """Those of a stored column of some files, by their number, `without` rows that lack a required value."""
         tables = [self.table(number, name) for number, name in names.items()]
         return without(tables, [self.lacking[number] for number in names])
-
-
-def all_levels(file: IngestedFile) -> dict[str, pl.DataFrame]:
-    """The tables of levels of all stored columns of a file."""
-    return {column.name: file.levels(column.name) for column in file.manifest.columns}
 
 
 def without(tables: Sequence[pl.DataFrame], lacking: Sequence[np.ndarray]) -> pl.DataFrame:

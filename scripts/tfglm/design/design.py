@@ -6,7 +6,7 @@ multiply by. The linear predictor is a sum of lookups: eta = sum over parts of n
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
@@ -240,7 +240,8 @@ class Design:
             number = self.multiplier_of(term)
             by, unit = (number.column, number.scale[0]) if number else ("", 1.0)
             factors = self.smoothed(term)
-            starts, given = np.array([part.where.start for part in parts]), given_lambdas(factors)
+            starts = np.array([part.where.start for part in parts])
+            given = tuple(factor.learnt[-1]["sp"] for factor in factors if "sp" in factor.learnt[-1]) or None
             # b of the data is b of the fit over the scale.
             of_margins = [
                 np.array(factor.learnt[-1]["penalty"]) / (unit * np.array(factor.scale)) ** 2 for factor in factors
@@ -409,11 +410,6 @@ class Design:
         inference["crossed"] = tuple(Clusters(**clusters) for clusters in inference["crossed"])
         inference["cells"] = tuple(ClusterIntersections(**cells) for cells in inference["cells"])
         return cls(**raw | {"inference": Inference(**inference)})
-
-
-def given_lambdas(factors: Sequence[Numeric]) -> tuple[float, ...] | None:
-    """The smoothing parameters that a formula gives the splines of a smooth; None if the fit is to estimate them."""
-    return tuple(factor.learnt[-1]["sp"] for factor in factors if "sp" in factor.learnt[-1]) or None
 
 
 def _plain(value: Any) -> dict:

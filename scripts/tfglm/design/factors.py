@@ -46,10 +46,6 @@ class Categorical:
         numbers |= dict.fromkeys(self.rare, len(values))
         return numbers | ({None: len(self.levels) - 1} if self.missing else {})
 
-    def level_of_missing(self, otherwise: int) -> int:
-        """The number of the level of a missing value."""
-        return self.numbers.get(None, otherwise)
-
 
 @dataclass(frozen=True)
 class Numeric:

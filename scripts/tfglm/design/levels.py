@@ -15,7 +15,7 @@ from tfglm.design.factors import Categorical
 def levels_by_code(factor: Categorical, files: Sequence[IngestedFile], otherwise: int) -> list[np.ndarray]:
     """Return the level number of each code of a column, for each file, int32; code 0 is a missing value, and values without
     a level get `otherwise`."""
-    missing = np.int32(factor.level_of_missing(otherwise))
+    missing = np.int32(factor.numbers.get(None, otherwise))
     return [
         np.append(missing, of_file)
         for of_file in looked_up(factor.column, factor.column_kind, files, _table(factor), otherwise)

@@ -102,11 +102,7 @@ def chi_squared_sum(value: float, weights: np.ndarray, df: float = np.inf) -> Ta
         total, last = total + float(terms.sum()), float(np.abs(terms).max())
         if last <= np.finfo(float).eps * abs(total):
             break
-    return _tail_of_log(np.array(np.log(max(total, 0.0) * step / np.pi) + height))
-
-
-def _tail_of_log(logarithm: np.ndarray) -> Tail:
-    logarithm = np.minimum(logarithm, 0.0)
+    logarithm = np.minimum(np.array(np.log(max(total, 0.0) * step / np.pi) + height), 0.0)
     return Tail(np.exp(logarithm), logarithm)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from tfglm.data.kinds import ABSENT
 from tfglm.design.design import Design
 from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
-from tfglm.families import Family
 from tfglm.results.classes import ClassTally
 from tfglm.results.histogram import BINS, DIGITS, digits_of, edges
 from tfglm.results.measures import MEASURES, whole
@@ -55,7 +54,8 @@ def evaluate(
         assert design.classes
         of_classes = partial(ClassTally, design.classes.levels, family)
         return summed(design, shards, of_classes(), of_classes, by)
-    shards = (with_log_odds(family, shard) for shard in shards)
+    # The log odds of events instead of their linear predictor, which has another link.
+    shards = (shard._replace(rows=shard.rows | {"eta": family.log_odds(shard.rows["eta"])}) for shard in shards)
     measure, first = MEASURES[family.metrics](family), list(until(sample_rows, shards))
     sample = list(map(known, first))
     scores = np.concatenate([np.zeros(0), *(rows["eta"] for rows in sample)])
@@ -63,11 +63,6 @@ def evaluate(
     all_rows = Tally(measure, threshold, edges(scores, bins, digits), Residuals(measure, sample, bins), digits)
     of_group = partial(Tally, measure, threshold, edges(scores, GROUP_BINS, digits), digits=digits)
     return summed(design, chain(first, shards), all_rows, of_group, by)
-
-
-def with_log_odds(family: Family, scored: Scored) -> Scored:
-    """The rows with the log odds of events instead of their linear predictor, which has another link."""
-    return scored._replace(rows=scored.rows | {"eta": family.log_odds(scored.rows["eta"])})
 
 
 def summed(
