@@ -17,41 +17,22 @@ def with_data(**keys):
     return lambda config: config["data"].update(keys)
 
 
-def with_mistakes(config: dict) -> None:
-    with_data(derive={"late": "arr_dely >= 15"})(config)
-    config["data"]["columns"].append("tailnumber")
-    with_model(formula="late ~ carier + C(month)")(config)
-    config["models"]["arrival_delay"]["famly"] = "x"
-
-
 REFUSED = {
-    "missing file": (with_data(files=["flihgts.csv"]), ["flihgts.csv"]),
-    "mistakes": (
-        with_mistakes,
-        [
-            "did you mean `family`?",
-            "models.late_arrival.formula: no column `carier`; did you mean `carrier`?",
-            "data.columns: no column `tailnumber`; did you mean `tailnum`?",
-            "data.derive.late: no column `arr_dely` in `arr_dely >= 15`; did you mean `arr_delay`?",
-        ],
-    ),
+    "missing file": (with_data(files=["flihgts.csv"]), "flihgts.csv"),
     "missing level": (
         with_model(reference={"origin": "LGB"}),
-        ["no level `LGB` in the training rows; did you mean `LGA`?"],
+        "no level `LGB` in the training rows; did you mean `LGA`?",
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_wrong_config_is_refused_before_training_and_leaves_earlier_results_untouched(finished, expected, case):
-    change, messages = REFUSED[case]
+    change, message = REFUSED[case]
     configure(finished, change)
     done = snakemake(finished)
     configure(finished)
-    assert done.returncode != 0
-    for message in messages:
-        assert message in done.stdout, message
-    assert "Traceback" not in done.stdout
+    assert done.returncode != 0 and message in done.stdout and "Traceback" not in done.stdout, done.stdout
     assert results(finished) == expected
 
 
