@@ -3,7 +3,6 @@
 import argparse
 import fcntl
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -52,7 +51,7 @@ from tfglm.data.packing import packing
 from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.design.build import build_design, check_settings
 from tfglm.distribute.local import LocalExecutor
-from tfglm.errors import UserError, nearest, writing
+from tfglm.errors import UserError, nearest, require, writing
 from tfglm.families.gaussian import Gaussian
 from tfglm.formula.read import columns_of
 from tfglm.model import Model
@@ -147,8 +146,7 @@ class FittedModel(Model):
         A notebook shows what is returned. `file` (.svg, .png or .pdf) keeps it. Raises UserError without matplotlib, and for a
         model without curves.
         """
-        if importlib.util.find_spec("matplotlib") is None:
-            raise UserError("a picture needs matplotlib: pip install matplotlib")
+        require("matplotlib", "plot", "a picture")
         import matplotlib
 
         svg = self.folder / f"{picture}.svg"

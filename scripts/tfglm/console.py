@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tfglm.config import folder_of_results
 from tfglm.config.files import no_such_file, parse, read
-from tfglm.errors import UserError
+from tfglm.errors import UserError, require
 from tfglm.roles import pending
 
 OLDEST_SNAKEMAKE = "9.27"
@@ -109,13 +109,8 @@ def config_to_run(named: Sequence[str], command: str) -> Path:
 
 def check_snakemake() -> None:
     """Raise UserError if Snakemake is missing or too old."""
-    try:
-        found = version("snakemake")
-    except PackageNotFoundError:
-        raise UserError(
-            f"{sys.prefix} has the packages that read results, without those of a run: "
-            f"{sys.executable} -m pip install 'tfglm[run]'"
-        ) from None
+    require("snakemake", "workflow", "this command")
+    found = version("snakemake")
     numbers = [int(part) if part.isdecimal() else 0 for part in found.split(".")[:2]]
     if numbers < [int(part) for part in OLDEST_SNAKEMAKE.split(".")]:
         raise UserError(

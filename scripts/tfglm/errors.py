@@ -1,9 +1,11 @@
 """The only exception meant for users, and a collection of several of them."""
 
 import difflib
+import importlib.util
 import itertools
 import os
 import shutil
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,6 +23,14 @@ class UserError(Exception):
 
     def __init__(self, message: str):
         super().__init__(printable(without_secrets(message)))
+
+
+def require(package: str, extra: str, what: str) -> None:
+    """Raise UserError if a package is missing that an extra of tfglm (pyproject.toml) installs; `what` needs it."""
+    if importlib.util.find_spec(package) is None:
+        raise UserError(
+            f"{what} needs {package}, which {sys.prefix} lacks: {sys.executable} -m pip install 'tfglm[{extra}]'"
+        )
 
 
 class Problems:

@@ -20,7 +20,7 @@ from tfglm.data.ingest import ingest
 from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.data.sql import parsed
 from tfglm.design.design import Design
-from tfglm.errors import UserError, counted, nearest
+from tfglm.errors import UserError, counted, nearest, require
 from tfglm.report.pages import read_table, render
 from tfglm.results import classes, csv_files, predict, unseen
 from tfglm.results.coefficients import covariance_table
@@ -312,8 +312,7 @@ class Model:
         """The tables that the workflow would write of the file."""
         design = self._saved.design
         if self.is_network:
-            if importlib.util.find_spec("tensorflow") is None:
-                raise UserError(f"{self.name}: a network needs TensorFlow to predict: pip install 'tfglm[run]'")
+            require("tensorflow", "tensorflow", f"{self.name}: to predict, a network")
             from tfglm.networks import stored
 
             unseen.checked(design.to_predict, [file], "predict", policy, self.name)

@@ -104,7 +104,7 @@ def assert_the_packages_of_reading_suffice(tfglm: Path, folder: Path, packages: 
     assert read.stdout.split()[1:] == ["2", "6", "3", "1", "3", "True", "False", "1"], read.stdout
     command = "import sys; from tfglm.console import main; sys.argv[1:] = ['run']; main()"
     refused = subprocess.run([*line, command], cwd=folder, env=environment, capture_output=True, text=True)
-    assert refused.returncode == 2 and refused.stderr.endswith("-m pip install 'tfglm[run]'\n"), refused.stderr
+    assert refused.returncode == 2 and refused.stderr.endswith("-m pip install 'tfglm[workflow]'\n"), refused.stderr
 
 
 def call(tfglm: Path, folder: Path, *words: str) -> str:

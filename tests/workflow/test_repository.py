@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 import tfglm
 
@@ -258,19 +259,25 @@ def module_of(imported: str, modules: Collection[str]) -> str:
     return imported or "tfglm"
 
 
+def locked_versions(name: str) -> dict[str, str]:
+    """The versions in a lock file."""
+    lines = (REPOSITORY / name).read_text().splitlines()
+    return dict(line.split("==") for line in lines if "==" in line)
+
+
 def test_all_pins_agree():
+    """The lock files pin all that pyproject.toml declares, to versions that it allows."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    direct = {*project["dependencies"], *project["optional-dependencies"]["run"]}
-    assert all("==" in pin for pin in direct)
-    lock = (REPOSITORY / "requirements.txt").read_text().splitlines()
-    locked = set(lock)
-    assert direct <= locked
-    development = set((REPOSITORY / "requirements-dev.txt").read_text().splitlines())
-    assert set(project["optional-dependencies"]["dev"]) <= locked | development
-    of_conda = {
-        "environment.yml": ["-r requirements.txt"],
-        "workflow/envs/tfglm.yaml": [pin for pin in lock if "==" in pin],
-    }
+    extras, locked = project["optional-dependencies"], locked_versions("requirements.txt")
+    for extra, declared in {"": project["dependencies"], **extras}.items():
+        pinned = locked | (locked_versions("requirements-dev.txt") if extra == "dev" else {})
+        for requirement in map(Requirement, declared):
+            if requirement.name == "tfglm":
+                assert requirement.extras <= extras.keys()
+            else:
+                assert requirement.specifier.contains(pinned[requirement.name]), requirement
+    lock = [f"{package}=={version}" for package, version in locked.items()]
+    of_conda = {"environment.yml": ["-r requirements.txt"], "workflow/envs/tfglm.yaml": lock}
     for name, pins in of_conda.items():
         python, pip, packages = yaml.safe_load((REPOSITORY / name).read_text())["dependencies"]
         assert (python, pip) == ("python=3.11", "pip") and packages == {"pip": pins}, name
@@ -295,11 +302,12 @@ def distributions(*folders: str) -> dict[str, str]:
 
 def test_what_is_imported_is_declared():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    reading, more = project["dependencies"], project["optional-dependencies"]
-    of_a_run = {pin.split("==")[0] for pin in [*reading, *more["run"]]}
+    extras = project["optional-dependencies"]
+    developing = extras.pop("dev")
+    of_runs = {Requirement(each).name for declared in [project["dependencies"], *extras.values()] for each in declared}
     used = distributions("scripts", "workflow", "config/examples")
-    assert len(used) > 25 and {name: file for name, file in used.items() if name not in of_a_run} == {}
-    of_tests = of_a_run | {pin.split("==")[0] for pin in more["dev"]}
+    assert len(used) > 25 and {name: file for name, file in used.items() if name not in of_runs} == {}
+    of_tests = of_runs | {Requirement(each).name for each in developing}
     used = distributions("tests", "docs/site", ".ci")
     assert {name: file for name, file in used.items() if name not in of_tests} == {}
 

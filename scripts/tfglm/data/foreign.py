@@ -22,7 +22,7 @@ from tfglm.config import Layout
 from tfglm.data import workbooks
 from tfglm.data.csv_lines import DAMAGED
 from tfglm.data.editions import FileStatus
-from tfglm.errors import UserError, short
+from tfglm.errors import UserError, require, short
 
 if TYPE_CHECKING:
     import polars as pl
@@ -171,6 +171,7 @@ def statistical_as_csv(path: Path, kind: str) -> Iterator[bytes]:
 def read_statistical(path: Path, kind: str, first: int = 0, rows: int = 0) -> "tuple[pl.DataFrame, Any]":
     """Some rows of a Stata or SPSS file, and what pyreadstat says of its columns; no rows if none are asked for. A week,
     month, quarter or half-year is the date of its first day, and a duration is in hours."""
+    require("pyreadstat", "files", f"{path}: a file of Stata or SPSS")
     import polars as pl
     import pyreadstat  # takes a while, and few files need it
 

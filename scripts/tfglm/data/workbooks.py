@@ -15,7 +15,7 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from tfglm.errors import UserError, nearest, short
+from tfglm.errors import UserError, nearest, require, short
 
 DAMAGES = (
     *(KeyError, ValueError, SyntaxError, TypeError, AttributeError, IndexError, EOFError),
@@ -94,6 +94,7 @@ def texts(path: Path, sheet: Any) -> Iterator[list[str]]:
 def opened(path: Path) -> Iterator[Any]:
     """A workbook, which is closed in the end. Raises UserError for a damaged one, also while its rows are read. What a sheet
     says of its size may be wrong, and is not believed."""
+    require("openpyxl", "files", f"{path}: an Excel file")
     import openpyxl  # takes a while, and few files need it
 
     # It warns of styles and rules that no value depends on.

@@ -13,13 +13,20 @@ from snakemake.logging import logger
 
 from tfglm.addresses import is_address
 from tfglm.data.packages import located
-from tfglm.errors import UserError
+from tfglm.errors import UserError, require
 from tfglm.roles import memory, pending
 from tfglm.workflow import kept, snapshot, substitutes
 from tfglm.workflow.input_files import UNSAFE
 from tfglm.workflow.plan import Plan
 from tfglm.workflow.processes import Processes
 from tfglm.workflow.values import refusing
+
+NEED_TENSORFLOW = {
+    "chief": "a fit by several processes",
+    "export_model": "a SavedModel",
+    **dict.fromkeys(("train", "train_on_cluster", "train_part"), "a network"),
+}
+"""Rules whose jobs import TensorFlow, and what they make."""
 
 
 def check_disk(plan: Plan) -> None:
@@ -61,12 +68,17 @@ def hand_over_config(plan: Plan) -> None:
 
 
 def check_machine(plan: Plan, processes: Processes, scripts: Path) -> None:
-    """Before anything starts, refuse missing devices and more processes than this machine has memory for. Warn if others can
-    reach the processes."""
+    """Before anything starts, refuse missing packages and devices, and more processes than this machine has memory for. Warn if
+    others can reach the processes."""
     workflow, isolate = plan.workflow, plan.config.cluster.isolate
     if not workflow.local_exec:
         return
     jobs = list(workflow.dag.needrun_jobs())
+    # The command `tfglm` and its jobs have the same packages; jobs of `snakemake` may have others.
+    if plan.caller == "tfglm" and not workflow.deployment_settings.deployment_method:
+        for job in (job for job in jobs if job.rule.name in NEED_TENSORFLOW):
+            with refusing():
+                require("tensorflow", "tensorflow", f"{job.wildcards.model}: {NEED_TENSORFLOW[job.rule.name]}")
     for job in jobs:
         if job.rule.name in ("train", "train_part", "train_on_cluster"):
             processes.check_devices(job.wildcards.model)
