@@ -40,9 +40,11 @@ lint: $(BIN)/.ready-dev
 	$(BIN)/python docs/site/document_config.py --check
 	$(SNAKEMAKE) --lint
 
-# The tag of a version, once CHANGELOG.md, CITATION.cff and the version of the package agree; CONTRIBUTING.md says how to release.
-release:
-	@$(PYTHON) .ci/release.py
+# The tag of a version, once the links of the documents lead somewhere, all that names the version agrees, and the licence of every
+# dependency allows it; CONTRIBUTING.md says how to release.
+release: $(BIN)/.ready-dev
+	@$(BIN)/pytest --quiet --no-header tests/workflow/test_documents.py -k links
+	@$(BIN)/python .ci/release.py
 
 # The documentation as a site, site/index.html; a broken link is an error.
 docs: $(BIN)/.ready-dev

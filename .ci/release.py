@@ -1,11 +1,16 @@
-"""Tag the version of the package as a release, if what names the version agrees; otherwise say what to change."""
+"""Tag the version of the package as a release, if all that names it agrees and licences allow it; else say what to change."""
 
 import re
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
+PERMISSIVE = re.compile(
+    r"\b(0BSD|Apache|BSD|CC0|ISC|MIT|MPL|Mozilla Public License|PSF|Python Software Foundation|Zlib)\b"
+)
+"""Words of licences that let others use a package beside code under MIT. MPL asks for changes of its own files alone."""
 
 
 def git(folder: Path, *words: str) -> str:
@@ -25,6 +30,36 @@ def section(folder: Path, version: str) -> tuple[str, str]:
     return found[1], text
 
 
+def address(folder: Path) -> str:
+    """Where the repository is published. Raises ValueError if git does not know."""
+    origin = git(folder, "remote", "get-url", "origin") if "origin" in git(folder, "remote").split() else ""
+    https = re.sub(r"^(ssh://)?git@([^:/]+)[:/]", r"https://\2/", origin).removesuffix(".git")
+    if not https.startswith("https://"):
+        raise ValueError(f"the remote `origin` is `{origin}`; name a public one: git remote add origin https://...")
+    return https
+
+
+def licences(package: str) -> list[str]:
+    """What an installed package is licensed under, all of it: the words of its metadata, or of a file."""
+    found = distribution(package)
+    if expression := found.metadata["License-Expression"]:
+        return expression.split(" AND ")
+    classified = [each for each in found.metadata.get_all("Classifier", []) if each.startswith("License ::")]
+    files = [each for each in found.files or [] if re.match("LICEN[CS]E|COPYING", each.name)]
+    declared = "\n".join([*classified, found.metadata["License"] or ""]).strip()
+    return [declared or "\n".join(each.read_text() for each in files) or "unknown"]
+
+
+def check_licences(folder: Path) -> None:
+    """Raise ValueError for a package of the lock file whose licence is not permissive. It must be installed."""
+    for line in (folder / "requirements.txt").read_text().splitlines():
+        package, is_pin, _ = line.partition("==")
+        for licence in licences(package) if is_pin else ():
+            if not PERMISSIVE.search(licence):
+                first = licence.partition("\n")[0]
+                raise ValueError(f"requirements.txt: the licence of {package} is `{first}`; do without this package")
+
+
 def check(folder: Path) -> tuple[str, str]:
     """The tag, and the changes since the last. Raises ValueError, which says what to do."""
     if changed := git(folder, "status", "--porcelain"):
@@ -35,10 +70,16 @@ def check(folder: Path) -> tuple[str, str]:
     if tag in git(folder, "tag").split():
         raise ValueError(f"{tag} is a release already; raise __version__ in scripts/tfglm/__init__.py")
     date, changes = section(folder, version)
-    cited = (folder / "CITATION.cff").read_text().splitlines()
-    for line in (f"version: {version}", f"date-released: {date}"):
-        if line not in cited:
-            raise ValueError(f"CITATION.cff: write `{line}`")
+    named = {
+        "CITATION.cff": (f"version: {version}", f"date-released: {date}", f"repository-code: {address(folder)}"),
+        "Containerfile": (f'org.opencontainers.image.version="{version}" \\',),
+    }
+    for name, lines in named.items():
+        written = [line.strip() for line in (folder / name).read_text().splitlines()]
+        for line in lines:
+            if line not in written:
+                raise ValueError(f"{name}: write `{line}`")
+    check_licences(folder)
     return tag, changes
 
 
