@@ -66,7 +66,8 @@ def test_a_workflow_has_this_one_as_a_module_with_a_config_of_its_own(tmp_path):
     (snippet,) = re.findall(
         r"```python\n((?:(?!```).)*?module tfglm.*?)```", (REPOSITORY / "docs/config/running.md").read_text(), re.DOTALL
     )
-    (tmp_path / "Snakefile").write_text(snippet)
+    fetched = f'github("OWNER/tfglm", path="workflow/Snakefile", tag="{TAG}")'
+    (tmp_path / "Snakefile").write_text(snippet.replace('"tfglm/workflow/Snakefile"', fetched))
     here = ("--snakefile", str(tmp_path / "Snakefile"))
     jobs = planned(tmp_path, *here)
     assert jobs["tfglm_chief"] == 1 and jobs["results"] == 1
