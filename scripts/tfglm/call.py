@@ -2,16 +2,20 @@
 
 import argparse
 import fcntl
+import functools
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple, dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +23,7 @@ from typing import Any, Literal
 import pandas as pd
 import pyarrow as pa
 import threadpoolctl
+import xxhash
 from pyarrow import parquet
 
 import tfglm
@@ -43,6 +48,7 @@ from tfglm.config.data import FILE, RANDOM
 from tfglm.config.messages import validated
 from tfglm.config.root import provenance
 from tfglm.data.dictionary import account, merge
+from tfglm.data.editions import FileStatus
 from tfglm.data.header import read_header
 from tfglm.data.ingest import ingest
 from tfglm.data.kinds import ABSENT
@@ -86,6 +92,9 @@ class FittedModel(Model):
     rows
         How many rows were read, dropped for which reason, and fitted: the content of rows.json.
     """
+
+    _read: "ReadRows"
+    """Kept as long as the model, which averages over its rows."""
 
     def __init__(
         self,
@@ -200,8 +209,9 @@ def fit(
     name
         The name of the model, for messages and tables.
     cache
-        A folder that keeps the rows of files, for further models with the same columns. By default they are deleted with
-        the model that is returned.
+        A folder that keeps the rows of files, for further models with the same columns. By default this process alone keeps
+        them, in a temporary folder: as long as a model needs them, and the latest, up to 256 MB, until it ends. A file or a
+        table that has changed is read again.
     **keys
         Any other key of a model in the config (`std_errors="cluster(date)"`, `weights="w"`, ...), and of its section `data`:
         where, derive, split, missing, rare, order, seed, bad_rows. By default all rows train.
@@ -225,7 +235,7 @@ def fit(
     """
     folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
     try:
-        with quietly(name, folder):
+        with quietly(name):
             fitted = _fitted(folder, formula, data, family, name, cache, keys)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -241,17 +251,17 @@ def _remove(folder: Path, process: int) -> None:
 
 
 @contextmanager
-def quietly(name: str = "", folder: Path = Path()) -> Iterator[None]:
+def quietly(name: str = "") -> Iterator[None]:
     """Work without a word, with one thread of linear algebra, as jobs do. In messages the keys of model `name` are keywords, and
-    the table in `folder` is `data`."""
+    the file of a table is `data`."""
     with ONE_AT_A_TIME, command.unheard(), threadpoolctl.threadpool_limits(1):
         try:
             yield
         except UserError as error:
             of_model = rf"(tfglm\.fit: )?\bmodels\.{re.escape(name)}(\.|: (?=\w+: ))"
             places = rf"{of_model}|tfglm\.fit: |\bdata\.(?=({'|'.join(OF_DATA)}|columns)\b)"
-            message = re.sub(places, "", str(error).replace(f"{folder / TABLE}", "data"))
-            raise UserError(message) from None
+            table = rf"{re.escape(tempfile.gettempdir())}/tfglm-\w+/{re.escape(TABLE)}"
+            raise UserError(re.sub(places, "", re.sub(table, "data", str(error)))) from None
 
 
 def _fitted(
@@ -265,7 +275,7 @@ def _fitted(
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pd.DataFrame):
         with arrow_errors():
             data = pa.table(data)  # some streams are read once
-    sources, header, dialect = _sources(data, folder)
+    sources, header, dialect = _sources(data)
     # Who names `a_b` means the column of this name, not `a b`.
     plain = [column for column in header if [*names_for([column])] == [column]]
     names = names_for([*plain, *(column for column in header if column not in plain)])
@@ -284,17 +294,106 @@ def _fitted(
     # The types of columns that nothing names need not be found out.
     words = {*raw["data"]["columns"], *columns_of(formula), *re.findall(r"\w+", " ".join(texts(of_data)))}
     needed = {column: source for column, source in names.items() if column in words}
-    is_table = next(iter(sources)) == TABLE
-    if is_table:
-        parquet.write_table(_as_table(data, [*needed.values()]), sources[TABLE])
-        sources = {"table": sources[TABLE]}
-    layout, remarks = own_layout(next(iter(sources.values())), header, dialect, sources=needed)
-    if is_table:
-        layout = layout.model_copy(update={"missing": []})  # a text in a table is what it says
     selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")
-    files = [_ingested(file, path, layout, selection, cache, folder) for file, path in sources.items()]
-    config = in_order(config, files, orders_of(data, needed))
-    return _fit_files(folder, config, name, layout, files, remarks, names)
+    table = _as_table(data, [*needed.values()]) if next(iter(sources)) == TABLE else None
+    read = _read(sources, table, header, dialect, needed, selection, cache)
+    config = in_order(config, read.files, orders_of(data, needed))
+    fitted = _fit_files(folder, config, name, read.layout, read.files, read.remarks, names)
+    fitted._read = read
+    return fitted
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRows:
+    """The rows of a call as shards, and the layout and the remarks on columns by which they were read."""
+
+    files: Sequence[IngestedFile]
+    layout: Layout
+    remarks: Mapping[str, str]
+    size: int
+    """Bytes in a temporary folder."""
+
+
+READ: weakref.WeakValueDictionary[str, ReadRows] = weakref.WeakValueDictionary()
+"""The rows that models of this process use, by what was read and how, so that a further model does not read them again."""
+
+LATEST: list[ReadRows] = []
+"""The rows that were read last, if they are small: they outlive their models."""
+
+MOST_OUTLIVING = 1 << 28
+"""Bytes."""
+
+SETTLED = 2_000_000_000
+"""Nanoseconds after which each change of a file shows in its times, on all file systems."""
+
+
+def identity_of(path: Path) -> tuple[str | int, ...]:
+    """Return what changes with the content of a file. Two calls for a file that has just been written return different
+    identities, as its times may not show a further change."""
+    status = FileStatus.of(path)
+    is_settled = path.is_file() and time.time_ns() - max(status.modified, status.changed) > SETTLED
+    return fspath(path.resolve()), *astuple(status), 0 if is_settled else time.monotonic_ns()
+
+
+class Checksum(io.RawIOBase):
+    """A stream that keeps the XXH3 of 128 bits of what is written to it, and nothing else."""
+
+    def __init__(self) -> None:
+        self.checksum = xxhash.xxh3_128()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any) -> None:
+        self.checksum.update(part)
+
+
+def content_of(table: pa.Table) -> str:
+    """The checksum of the names, types and values of a table."""
+    stream = Checksum()
+    # Metadata has what the model does not read, such as the index of a frame.
+    plain = table.replace_schema_metadata()
+    with pa.ipc.new_stream(pa.PythonFile(stream, "w"), plain.schema) as writer:
+        writer.write_table(plain)
+    return stream.checksum.hexdigest()
+
+
+def _read(
+    sources: Mapping[str, Path],
+    table: pa.Table | None,
+    header: Sequence[str],
+    dialect: Dialect,
+    needed: Mapping[str, str],
+    selection: SelectionConfig,
+    cache: Any,
+) -> ReadRows:
+    """The rows of files, or of a table, which are read unless this process has them."""
+    content = {name: identity_of(path) for name, path in sources.items()} if table is None else content_of(table)
+    where = None if cache is None else fspath(Path(cache).resolve())
+    key = json.dumps([os.getpid(), content, needed, selection.model_dump_json(), where])
+    read = READ.get(key)
+    if read is None or not all((file.folder / MANIFEST).is_file() for file in read.files):
+        folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
+        try:
+            if table is not None:
+                sources = {"table": folder / TABLE}
+                parquet.write_table(table, folder / TABLE)
+            layout, remarks = own_layout(next(iter(sources.values())), header, dialect, sources=needed)
+            if table is not None:
+                layout = layout.model_copy(update={"missing": []})  # a text in a table is what it says
+            files = [_ingested(file, path, layout, selection, cache, folder) for file, path in sources.items()]
+            (folder / TABLE).unlink(missing_ok=True)
+            size = sum(path.stat().st_size for path in folder.rglob("*"))
+            read = ReadRows(files, layout, remarks, size)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(read, _remove, folder, os.getpid())
+        READ[key] = read
+    LATEST.clear()
+    if read.size <= MOST_OUTLIVING:
+        LATEST.append(read)
+    return read
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -370,9 +469,8 @@ def _fit_files(
     return fitted
 
 
-def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Dialect]:
-    """The files with the rows, by name, the columns, and how the first file is written. A table is to become a Parquet file in
-    `folder`."""
+def _sources(data: Any) -> tuple[dict[str, Path], list[str], Dialect]:
+    """The files with the rows, by name, the columns, and how the first file is written. A table becomes a Parquet file."""
     if isinstance(data, str | PathLike):
         data = [data]
     if not isinstance(data, Sequence):
@@ -380,7 +478,7 @@ def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Diale
             kind = type(data).__name__
             raise UserError(f"data: a {kind} is no table; give a path, or a table of pandas, polars or Arrow")
         columns = data.columns if isinstance(data, pd.DataFrame) else data.column_names
-        return {TABLE: folder / TABLE}, list(map(str, columns)), Dialect()
+        return {TABLE: Path(TABLE)}, list(map(str, columns)), Dialect()
     if others := [type(each).__name__ for each in data if not isinstance(each, str | PathLike)]:
         raise UserError(f"data: a list of paths is expected, and this has a {others[0]}; put tables together first")
     named = [fspath(each) for each in data]
@@ -389,8 +487,14 @@ def _sources(data: Any, folder: Path) -> tuple[dict[str, Path], list[str], Diale
     files = expand_files(validated(SourceConfig, {"files": named}, "data"), "data")
     sources = {name: located(file.source) for name, file in files.items()}
     first = next(iter(sources.values()))
-    dialect = dialect_of(first) if packing(first) != "parquet" else Dialect()
-    return sources, read_header(first, dialect), dialect
+    return sources, *_form(first, identity_of(first))
+
+
+@functools.lru_cache(100)
+def _form(path: Path, identity: tuple[str | int, ...]) -> tuple[list[str], Dialect]:
+    """The columns of a file, and how it is written."""
+    dialect = dialect_of(path) if packing(path) != "parquet" else Dialect()
+    return read_header(path, dialect), dialect
 
 
 def _as_table(data: pd.DataFrame | pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -440,8 +544,7 @@ def _ingested(
     """The rows of a file, read once for all fits with the same `cache`."""
     target = folder / "shards" / name
     if cache is not None and folder not in path.parents:
-        found = path.stat()
-        read = [fspath(path.resolve()), found.st_size, found.st_mtime_ns, found.st_ino, tfglm.ENGINE]
+        read = [fspath(path.resolve()), *astuple(FileStatus.of(path)), tfglm.ENGINE]
         asked = json.dumps([read, settings.model_dump_json(), layout.model_dump_json()])
         target = Path(cache) / hashlib.sha256(asked.encode()).hexdigest()[:20] / name
     with writing(target):

@@ -17,7 +17,7 @@ import statsmodels.formula.api as smf
 
 import tfglm
 from pools import estimates_of, fit_files, ingest_frame
-from tfglm import console
+from tfglm import call, console
 from tfglm.errors import UserError
 from tfglm.results import coefficients, csv_files
 
@@ -124,6 +124,50 @@ def test_rows_of_a_file_are_kept_in_a_cache_until_the_file_changes(tmp_path):
     assert {file: file.stat().st_mtime_ns for file in cache.rglob("manifest.json")} == kept and len(kept) == 1
     FRAME.assign(delay=2 * FRAME["delay"]).to_csv(path, index=False)
     assert np.allclose(tfglm.fit(FORMULA, path, cache=cache).tidy()["estimate"], 2 * first)
+
+
+def forget_rows() -> None:
+    call.LATEST.clear()
+    gc.collect()
+
+
+def test_a_further_model_reads_only_what_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(call, "SETTLED", 0)
+    path, read, ingest = tmp_path / "flights.csv", [], call.ingest
+    monkeypatch.setattr(call, "ingest", lambda source, *others: read.append(source) or ingest(source, *others))
+    FRAME.to_csv(path, index=False)
+    frame = FRAME.copy()
+    for data in (path, frame):
+        forget_rows()
+        first = tfglm.fit(FORMULA, data, where="day < 30")
+        # No model is left that uses the rows of the next.
+        for formula in ("delay ~ distance + carrier", "delay ~ log(distance) * carrier"):
+            assert tfglm.fit(formula, data, where="day < 30", missing={"carrier": "level"}).fit["converged"]
+        assert len(read) == 1
+        tfglm.fit(FORMULA, data), tfglm.fit("delay ~ distance", data)
+        assert len(read) == 3
+        assert len(first.margins()) == 3 and len(read) == 3  # its rows are still there
+        read.clear()
+    before = tfglm.fit(FORMULA, frame).tidy()["estimate"]
+    frame.loc[0, "delay"] += 1e-6
+    assert not tfglm.fit(FORMULA, frame).tidy()["estimate"].equals(before)
+    status = path.stat()
+    before = tfglm.fit(FORMULA, path).tidy()["estimate"]
+    path.write_text(path.read_text().replace("AA", "XX").replace("UA", "AA").replace("XX", "UA"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = tfglm.fit(FORMULA, path)
+    assert path.stat().st_size == status.st_size and not after.tidy()["estimate"].equals(before)
+    del first, after
+    forget_rows()
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_file_that_has_just_been_written_has_no_identity(tmp_path):
+    """A change within the tick of a file system's clock leaves size and times as they are."""
+    (tmp_path / "a").touch()
+    assert call.identity_of(tmp_path / "a") != call.identity_of(tmp_path / "a")
 
 
 def test_names_are_those_of_the_data():
@@ -241,6 +285,7 @@ def test_wrong_input_is_refused_and_leaves_nothing(formula, data, keys, message,
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(UserError, match=message):
         tfglm.fit(formula, data, **keys)
+    forget_rows()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -257,7 +302,7 @@ def test_fits_in_threads_give_the_same(tmp_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert len(found) == 4 and all(each == found[0] for each in found.values())
-    gc.collect()
+    forget_rows()
     assert list(tmp_path.iterdir()) == []
 
 
