@@ -271,7 +271,6 @@ def _fitted(
     of_data = {key: keys.pop(key) for key in OF_DATA if key in keys}
     if of_runs := next((key for key in OF_RUNS if key in keys), None):
         raise UserError(f"{of_runs}: a call has no use for it; fit the model by the workflow")
-    model = {"formula": formula, "family": family, **keys}
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pd.DataFrame):
         with arrow_errors():
             data = pa.table(data)  # some streams are read once
@@ -281,6 +280,9 @@ def _fitted(
     names = names_for([*plain, *(column for column in header if column not in plain)])
     if not names:
         raise UserError("data: the table has no columns")
+    formula = in_plain_names(formula, names)
+    of_data |= {key: in_plain_names(of_data[key], names) for key in ("where", "derive") if key in of_data}
+    model = {"formula": formula, "family": family, **keys}
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
     raw["data"]["columns"] = list(names)
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
@@ -394,6 +396,30 @@ def _read(
     if read.size <= MOST_OUTLIVING:
         LATEST.append(read)
     return read
+
+
+SOURCE = re.compile(
+    r"`([^`]+)`|\bQ\(\s*(?:'([^']+)'|\"([^\"]+)\")\s*\)|(?<![\w.'\"])([^\W\d]\w*(?:\.\w+)+)(?![\w.]*\()|'[^']*'|\"[^\"]*\""
+)
+"""A column of any name in backticks or in patsy's Q(), and one with dots in its name; or else a text in quotes."""
+
+
+def in_plain_names(text: Any, names: Mapping[str, str]) -> Any:
+    """A formula or SQL with the plain names of columns for those that the data have, or that R gives them; `names` are the
+    data's by plain name.
+
+    >>> in_plain_names("y ~ `sq ft` + sq.ft + pos.x", {"sq_ft": "sq ft", "pos_x": "pos.x"})
+    'y ~ sq_ft + sq_ft + pos_x'
+    """
+    if isinstance(text, Mapping):
+        return {key: in_plain_names(value, names) for key, value in text.items()}
+    in_r = {re.sub(r"\W", ".", source): name for name, source in names.items()}
+    plain = in_r | {source: name for name, source in names.items()}
+
+    def plain_name(match: re.Match[str]) -> str:
+        return plain.get(next(filter(None, match.groups()), ""), match[0])
+
+    return SOURCE.sub(plain_name, text) if isinstance(text, str) else text
 
 
 def texts(value: Any) -> Iterator[str]:

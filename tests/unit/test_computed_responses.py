@@ -31,7 +31,7 @@ def test_a_column_is_no_expression(formula):
 
 REFUSED = {
     "gamma(y) ~ x": "the response has `gamma(y)`",
-    "log(y, 2) ~ x": "the response has `log(y, 2)`",
+    "log(y, 3) ~ x": "the response has `log(y, 3)`",
     "log(2) ~ x": "has no column in it",
     "I(y > 3 & z < 2) ~ x": "define a column for anything else under data.derive",
     "cbind(events) ~ x": "cbind() takes two counts",
@@ -103,3 +103,33 @@ def test_columns_that_the_formula_names_are_no_part_of_the_dot():
 )
 def test_the_answer_among_the_covariates_is_refused(formula, said):
     assert said in message(load, config(formula, {"derive": {"late": "delay > 15", "log_y": "LN(y + 1)"}}), "config")
+
+
+def test_parts_of_a_formula_are_keys_of_the_model():
+    loaded = load(config("log(y) ~ day + offset(log(n)) | carrier + carrier^day + w"), "config")
+    model = loaded.models["m"]
+    assert (model.formula, model.offset) == ("log(y) ~ day", "log(n)")
+    assert model.absorb == ["carrier", "carrier_day", "w"] and {"carrier_day", "log_y"} <= {*loaded.data.columns}
+    assert loaded.data.derive["carrier_day"] == "carrier || ' × ' || day"
+    nested = load(config("y ~ n + (1 | carrier/day)"), "config")
+    assert nested.models["m"].formula == "y ~ n + (1 | carrier) + (1 | carrier_day)"
+    assert "carrier_day" in nested.data.columns
+    assert load(config("y ~ n | 0"), "config").models["m"].absorb == []
+
+
+PARTS = {
+    "y ~ n | carrier | w ~ n": "has instruments or a third part",
+    "y ~ n | carrier[day]": "`carrier[day]` after the `|` cannot be absorbed",
+    "y ~ n |": "`nothing` after the `|` cannot be absorbed",
+    "y ~ n * offset(w)": "one offset, which is a term of its own",
+    "y ~ n | carrier^w": "a combination of columns becomes the column `carrier_w`, and another column has that name",
+    "y ~ 1 | carrier": "the formula has no term beside the absorbed factors",
+    "y ~ n + offset(w)": "the formula has what the key `offset` has too",
+}
+
+
+@pytest.mark.parametrize("formula", PARTS)
+def test_parts_that_are_no_keys_are_refused(formula):
+    derive = {"late": "delay > 15", "carrier_w": "w + 1"}
+    offset = {"offset": "day"} if "offset(w)" in formula else {}
+    assert PARTS[formula] in message(load, config(formula, {"derive": derive}, **offset), "config")

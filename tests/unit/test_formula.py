@@ -33,6 +33,30 @@ def test_random_effects_are_the_same_terms_in_both_notations():
     assert lme4 == mgcv and lme4.terms[1:] == (RandomEffects("g"), RandomEffects("h", "x"))
 
 
+OTHERS = {
+    "factor(m) * x": "C(m) * x",
+    "as.factor(m):x": "C(m):x",
+    "relevel(m, ref='a') + relevel(factor(h), 'b')": "C(m, Treatment('a')) + C(h, Treatment('b'))",
+    'C(m, Treatment(reference="a"))': "C(m, Treatment('a'))",
+    "te(x, z, k=c(5, 6), bs=c('cr', 'ps'))": "te(x, z, k=[5, 6], bs=[cr, ps])",
+    's(x, k = 10, bs = "cr") + s(h, k=5, bs="re")': "s(x, k=10, bs=cr) + s(h, bs=re)",
+    "m + factor(h) + s(x, by=factor(h))": "m + C(h) + s(x, by=h)",
+    "poly(x, 2, raw = TRUE) + scale(z, center=F)": "poly(x, 2, raw=True) + scale(z, center=False)",
+    "log(x, 2) + log(z, base=10) + np.log(u)": "log2(x) + log10(z) + np.log(u)",
+    'Q("x") + `z`': "x + z",
+}
+
+
+@pytest.mark.parametrize("right", OTHERS)
+def test_spellings_of_other_programs_are_the_same_terms(right):
+    assert parse(f"y ~ {right}", "f") == parse(f"y ~ {OTHERS[right]}", "f")
+
+
+def test_a_curve_by_a_factor_does_not_become_one_of_a_number():
+    *_, smooth = parse("y ~ h + s(x, by=factor(h))", "f").terms
+    assert smooth.by == CategoricalFactor("h")
+
+
 def test_what_is_no_term_is_a_column_of_that_name():
     for name in ("day of week", "lag(x)", "(Threshold)", "log(x", "C(a, b)"):
         assert term_of(name).columns == (name,) and not term_of(name).is_curve

@@ -172,6 +172,10 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         for term in self.unpenalised:
             if term in self.penalty_factors:
                 raise ValueError(f"penalty_factors: `{term}` is in `unpenalised` too; remove it from one")
+        if self.absorb and not covariates_in(self.formula):
+            raise ValueError(
+                "absorb: the formula has no term beside the absorbed factors, so nothing would be reported; add one"
+            )
         for name in covariates_in(self.formula):
             if name in self.absorb:
                 raise ValueError(

@@ -86,7 +86,7 @@ def problem_of_cc(options: Mapping[str, Any]) -> str | None:
     if not {"lower_bound", "upper_bound"} <= set(options):
         return (
             "cc() takes lower_bound and upper_bound, where a period begins and ends, as the same point: for hours from 0 to 23 "
-            "cc(hour, df=6, lower_bound=0, upper_bound=24)"
+            "cc({x}, df=6, lower_bound=0, upper_bound=24)"
         )
     if len(set(options.get("knots") or (1, 2))) < 2:
         return "cc() takes two knots at least within a period"
@@ -149,12 +149,12 @@ FUNCTIONS: dict[str, Function] = {
     "cc": Function(("df", "knots", "lower_bound", "upper_bound", "include_intercept"), problem_of_cc),
     "s": Function(
         ("k", "bs", "lower_bound", "upper_bound", "sp"),
-        problem_of_smooth("s", 10, "s(hour, bs=cc, lower_bound=0, upper_bound=24)"),
+        problem_of_smooth("s", 10, "s({x}, bs=cc, lower_bound=0, upper_bound=24)"),
     ),
     **{
         name: Function(
             ("k", "bs", "lower_bound", "upper_bound", "sp"),
-            problem_of_smooth(name, 5, f"{name}(hour, wind, bs=[cc, cr], lower_bound=0, upper_bound=24)"),
+            problem_of_smooth(name, 5, f"{name}({{x}}, z, bs=[cc, cr], lower_bound=0, upper_bound=24)"),
         )
         for name in TENSOR_PRODUCTS
     },

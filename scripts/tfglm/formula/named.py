@@ -69,6 +69,6 @@ def check_terms(terms: Mapping[str, str], columns: Mapping[str, str]) -> None:
             raise ValueError(f"terms.{name}: formulas have a word `{name}` already; rename the terms")
         if "~" in text or text.count("(") != text.count(")"):
             raise ValueError(
-                f"terms.{name}: `{short(text)}` is no list of terms, as in `C(month) + C(weekday)`, which has no ~, and a ) for "
+                f"terms.{name}: `{short(text)}` is no list of terms, which are joined by +, and has no ~, and a ) for "
                 "each ("
             )

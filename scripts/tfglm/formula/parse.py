@@ -9,7 +9,7 @@ from functools import lru_cache
 from tfglm.errors import Problems, UserError, short
 from tfglm.formula import arithmetic
 from tfglm.formula.functions import FUNCTIONS
-from tfglm.formula.hints import hints
+from tfglm.formula.hints import example, hints
 from tfglm.formula.names import without_class
 from tfglm.formula.response import computed_response
 from tfglm.formula.terms import (
@@ -80,7 +80,9 @@ def _parsed(formula: str, where: str) -> Formula:
     try:
         words = words_of(right if tilde else left)
         if "|" in words:
-            raise UserError(f"{where}: `{shown}` has several parts (`|`), which is not supported; write `+` or `:`")
+            raise UserError(
+                f"{where}: `{shown}` has several parts (`|`), which is not supported here; write `+` or `:`"
+            )
         products = sorted(products_of([normalised(word) for word in words]), key=len)
     except TooManyTermsError:
         raise UserError(
@@ -89,7 +91,7 @@ def _parsed(formula: str, where: str) -> Formula:
     except NO_CALL as error:
         raise UserError(f"{where}: not a formula: `{shown}`: {error}") from error
     if not response or not tilde:
-        raise UserError(f"{where}: `{shown}` needs one response, as in `late ~ carrier + distance`")
+        raise UserError(f"{where}: `{shown}` needs one response, {example(left, 'as in `y ~ {x}`')}")
     if not response.isidentifier():
         raise UserError(f"{where}: the response `{response}` must be a column")
     found: list[Term] = []
@@ -105,7 +107,7 @@ def _parsed(formula: str, where: str) -> Formula:
     problems.check()
     terms, intercept = unique_terms(found, where), () in products
     if not (terms or intercept):
-        raise UserError(f"{where}: `{shown}` has no terms; add a column, as in `late ~ carrier`, or write `late ~ 1`")
+        raise UserError(f"{where}: `{shown}` has no terms; add a column, or write `{response} ~ 1`")
     return Formula(response, intercept, tuple(terms))
 
 
@@ -169,8 +171,8 @@ def without_bars(formula: str, where: str) -> str:
         slopes = [name for name in names if name not in ("0", "1")]
         if not group.isidentifier() or not all(name.isidentifier() for name in slopes) or not effects:
             raise UserError(
-                f"{where}: `{short(match[0])}`: random effects are written (1 | carrier), (0 + hour | carrier) or (hour || "
-                "carrier), with the names of columns"
+                f"{where}: `{short(match[0])}`: random effects are written (1 | g), (0 + x | g) or (x || g), with the names of "
+                "a number x and a factor g; define other columns under data.derive"
             )
         has_intercept = "0" not in names
         if bars == "|" and slopes and (has_intercept or len(slopes) > 1):
@@ -201,7 +203,8 @@ def parse_term(expression: str, term: str, where: str) -> Term:
             levels = CategoricalFactor(column, reference, is_indicator=reference is not None)
             return Interaction((levels, parse_factor(ast.unparse(others[0]), term, where))) if others else levels
     raise UserError(
-        f"{where}: `{short(term)}`: i() takes a column, a number that it multiplies, and ref, as in i(month, distance, ref=1)"
+        f"{where}: `{short(term)}`: i() takes a column, a number that it multiplies, and ref, "
+        + example(expression, "as in i({x}, {z}, ref='level')")
     )
 
 
@@ -221,16 +224,18 @@ def written(node: ast.AST) -> str:
 def parse_smooth(node: ast.expr, term: str, where: str) -> Term:
     """The term of `s(x, k=20, bs=cr)`, `s(x, z)`, `s(x, by=g)`, `s(g, bs=re)` or `s(g, x, bs=re)`."""
     if not isinstance(node, ast.Call) or not 1 <= len(node.args) <= 2:
-        several = "; for a smooth of more write te(hour, distance, month)"
+        several = f"; for a smooth of more write te{written(node)[1:]}"
         raise UserError(
-            f"{where}: `{short(term)}`: s() takes one column or two, and k, bs and by, as in s(distance, k=20, bs=cr)"
-            f"{several if isinstance(node, ast.Call) and len(node.args) > 1 else ''}"
+            f"{where}: `{short(term)}`: s() takes one column or two, and k, bs and by, "
+            f"{example(term, 'as in s({x}, k=20, bs=cr)')}{several if isinstance(node, ast.Call) and len(node.args) > 1 else ''}"
         )
-    if [written(keyword) for keyword in node.keywords] == ["bs=re"]:
+    if [written(keyword) for keyword in node.keywords if keyword.arg != "k"] == [
+        "bs=re"
+    ]:  # which has no k in mgcv either
         if not all(isinstance(each, ast.Name) for each in node.args):
             raise UserError(
-                f"{where}: `{short(term)}`: s() with bs=re takes the name of one column, as in s(carrier, bs=re), or of a factor "
-                "and a number, as in s(carrier, distance, bs=re)"
+                f"{where}: `{short(term)}`: s() with bs=re takes the name of one column, "
+                + example(term, "as in s({x}, bs=re), or of a factor and a number, as in s({x}, {z}, bs=re)")
             )
         return RandomEffects(*map(ast.unparse, node.args))
     by = without_by(node)
@@ -255,12 +260,13 @@ def multiplied(smooth: Smooth, by: ast.expr | None, place: str) -> Smooth:
     """A smooth with the column `by`. Raises UserError, which begins with `place`, for what is no other column."""
     if by is None:
         return smooth
-    if not isinstance(by, ast.Name) or by.id in smooth.smoothed:
+    column = by.args[0] if isinstance(by, ast.Call) and ast.unparse(by.func) == "C" and len(by.args) == 1 else by
+    if not isinstance(column, ast.Name) or column.id in smooth.smoothed:
         raise UserError(
-            f"{place}: by is another column: a factor, as in s(distance, by=carrier), or a number that multiplies the curve; "
-            "define others under data.derive"
+            f"{place}: by is another column: a factor, or a number that multiplies the curve, as in "
+            f"s({smooth.smoothed[0]}, by=g); define others under data.derive"
         )
-    return replace(smooth, by=Covariate(by.id))
+    return replace(smooth, by=Covariate(column.id) if column is by else CategoricalFactor(column.id))
 
 
 def in_the_plane(node: ast.Call, place: str) -> tuple[str, ...]:
@@ -272,7 +278,7 @@ def in_the_plane(node: ast.Call, place: str) -> tuple[str, ...]:
     names = [each.id if isinstance(each, ast.Name) else "" for each in node.args]
     if not all(names) or names[0] == names[1]:
         raise UserError(
-            f"{place}: s() of two columns takes the names of two, as in s(lon, lat); define other columns under data.derive"
+            f"{place}: s() of two columns takes the names of two, as in s(x, z); define other columns under data.derive"
         )
     given = {each.arg: ast.unparse(each.value).strip("'\"") for each in node.keywords}
     if given.get("bs", "tp") != "tp":
@@ -303,7 +309,7 @@ def parse_tensor_product(node: ast.expr, term: str, where: str) -> Smooth:
     if not isinstance(node, ast.Call) or len(node.args) < 2 or not set(keywords) <= set(OF_MARGINS):
         raise UserError(
             f"{place}: {function}() takes two columns or more, by, and {', '.join(OF_MARGINS)}, each as one value or as a list "
-            f"with one for each column, as in {function}(hour, distance, k=[5, 8])"
+            f"with one for each column, as in {function}({example(term.partition('(')[2], '{x}, {z}')}, k=[5, 8])"
         )
     name, size = written(node), len(node.args)
 
@@ -347,12 +353,12 @@ def parse_tensor_product(node: ast.expr, term: str, where: str) -> Smooth:
 
 
 def with_main_effect(term: Term, terms: Sequence[Term]) -> Term:
-    """A smooth with its `by` as the term of its own is written. A `by` without one may be a number (kinds.check_smooth)."""
+    """A smooth with its `by` as the term of its own is written. A `by` without one may be a number (kinds.check_smooth), unless
+    it is written as a factor."""
     if not isinstance(term, Smooth) or not term.by:
         return term
-    main = (
-        other for other in terms if isinstance(other, Covariate) and not other.calls and other.column == term.by.column
-    )
+    kind = type(term.by)
+    main = (other for other in terms if isinstance(other, kind) and not other.calls and other.column == term.by.column)
     return replace(term, by=next(main, term.by))
 
 
@@ -363,7 +369,7 @@ def level_of(node: ast.expr, term: str, where: str) -> str:
     except (*NO_CALL, TypeError):
         level = None
     if type(level) not in (int, str):
-        raise UserError(f"{where}: `{short(term)}`: ref is one level, as in i(month, ref=1) or i(carrier, ref='AA')")
+        raise UserError(f"{where}: `{short(term)}`: ref is one level, such as ref=1 or ref='a'")
     return str(level)
 
 
@@ -443,7 +449,7 @@ def called(node: ast.Call, term: str, where: str) -> tuple[str, FunctionCall]:
     name = ast.unparse(node.func).removeprefix("np.")
     if name in ("C", "I") and node.args:
         if name == "I" and (len(node.args) > 1 or node.keywords):
-            raise UserError(f"{where}: `{short(term)}`: I() takes one expression, as in I(distance^2)")
+            raise UserError(f"{where}: `{short(term)}`: I() takes one expression, {example(term, 'as in I({x}^2)')}")
         return name, FunctionCall(name, {})
     if name not in FUNCTIONS:
         lower = name.lower()
@@ -466,7 +472,7 @@ def called(node: ast.Call, term: str, where: str) -> tuple[str, FunctionCall]:
         ) from None
     problem = FUNCTIONS[name].problem(given)
     if problem:
-        raise UserError(f"{where}: `{short(term)}`: {problem}")
+        raise UserError(f"{where}: `{short(term)}`: {problem.replace('{x}', ast.unparse(node.args[0]))}")
     return name, FunctionCall(
         name, {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
     )
@@ -480,10 +486,18 @@ def parse_levels(node: ast.Call, column: str, term: str, where: str) -> Categori
         case (
             ast.Call(args=[_, ast.Call(func=function, args=[ast.Constant(value)], keywords=[])], keywords=[])
             | ast.Call(
-                args=[_, ast.Call(func=function, args=[], keywords=[ast.keyword("base", ast.Constant(value))])],
+                args=[
+                    _,
+                    ast.Call(func=function, args=[], keywords=[ast.keyword("base" | "reference", ast.Constant(value))]),
+                ],
                 keywords=[],
             )
         ) if ast.unparse(function) in ("Treatment", "contr.treatment"):
+            if type(value) is int and ast.unparse(function) == "contr.treatment":
+                raise UserError(
+                    f"{where}: `{short(term)}`: {value} is the place of a level for R, and a level for others; write C({column}, "
+                    f'Treatment("{value}")) for the level {value}'
+                )
             return CategoricalFactor(column, str(value))
         case ast.Call(args=[_, ast.Call(func=function, args=[], keywords=[]) | function], keywords=[]):
             coding = ast.unparse(function)
@@ -493,7 +507,7 @@ def parse_levels(node: ast.Call, column: str, term: str, where: str) -> Categori
             if coding in ("Treatment", "contr.treatment"):
                 return CategoricalFactor(column)
     raise UserError(
-        f'{where}: `{short(term)}`: C() takes a column, and a reference level as in C(month, Treatment("6")), or one of '
+        f'{where}: `{short(term)}`: C() takes a column, and a reference level as in C({column}, Treatment("level")), or one of '
         f"{', '.join(CODINGS)}"
     )
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from tfglm.formula.functions import ELEMENTWISE, LOGARITHMS
+from tfglm.formula.parts import parts_of
 from tfglm.formula.text import LONGEST_NAME, in_tree
 
 FUNCTIONS = {name: name.upper() for name in ELEMENTWISE} | {"log": "LN"}
@@ -284,19 +285,33 @@ class Added:
     where: dict[str, str]
     columns: list[str]
 
+    def add(self, name: str, sql: str, columns: Collection[str], subject: str) -> None:
+        """Derive a column. Raises ValueError, which begins with the `subject`, if another column has its name."""
+        if self.derive.get(name, sql) != sql or (name in columns and name not in self.derive):
+            raise ValueError(f"{subject} becomes the column `{name}`, and another column has that name; rename it")
+        self.derive[name] = sql
+
     def model(self, model: dict[str, Any], formula: str, columns: Collection[str], where: str) -> dict[str, Any]:
-        """The section of a model, with its trials and its `.` written out."""
+        """The section of a model, with the keys of its formula's parts, its trials, and its `.` written out."""
+        try:
+            parts = parts_of(formula)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        for key, value in (("absorb", list(parts.absorb)), ("offset", parts.offset)):
+            if value and model.get(key) not in (None, [], value):
+                raise ValueError(f"{where}: the formula has what the key `{key}` has too; remove one of the two")
+            model = {**model, key: value} if value else model
+        for name, sql in parts.derive:
+            self.add(name, sql, columns, f"{where}: a combination of columns")
+            self.columns += [name] if name not in self.columns else []
+        model, formula = {**model, "formula": parts.formula}, parts.formula
         try:
             response = computed_response(formula)
         except ValueError:
             return model
         if response:
             for name, sql in response.derive.items():
-                if self.derive.get(name, sql) != sql or (name in columns and name not in self.derive):
-                    raise ValueError(
-                        f"{where}: `{response.text}` becomes the column `{name}`, and another column has that name; rename it"
-                    )
-                self.derive[name] = sql
+                self.add(name, sql, columns, f"{where}: `{response.text}`")
             for function, condition in response.conditions.items():
                 known = " AND ".join(f"{name} IS NOT NULL" for name in sorted(response.sources))
                 self.where[reason_of(function)] = f"{condition} OR NOT ({known})"

@@ -40,16 +40,59 @@ class TooManyTermsError(ValueError):
     """A formula stands for too many terms."""
 
 
+PYTHON = {"^": "**", "as.factor": "factor"}
+"""Python's writing of what R has in a formula."""
+
+
 def in_python(formula: str) -> str:
-    """A formula with `**` for R's `^`, except in quotes."""
-    return re.sub(rf"{QUOTED.pattern}|\^", lambda match: "**" if match[0] == "^" else match[0], formula)
+    """A formula as Python writes it, except in quotes."""
+    return re.sub(rf"{QUOTED.pattern}|\^|\bas\.factor(?=\()", lambda match: PYTHON.get(match[0], match[0]), formula)
 
 
 def in_tree(text: str) -> ast.expr:
-    """The syntax tree of an expression of R that Python can read. Raises SyntaxError."""
+    """The syntax tree of an expression of R that Python can read, in tfglm's spelling. Raises SyntaxError.
+
+    >>> ast.unparse(in_tree("te(x, z, k=c(5, 8))")), ast.unparse(in_tree('relevel(factor(g), ref="a")'))
+    ('te(x, z, k=[5, 8])', "C(g, Treatment('a'))")
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # `0x5in` is said to be wrong by the error alone
-        return ast.parse(in_python(text), mode="eval").body
+        return _Spelling().visit(ast.parse(in_python(text), mode="eval")).body
+
+
+LOGICAL = {"TRUE": True, "FALSE": False, "T": True, "F": False}
+
+
+class _Spelling(ast.NodeTransformer):
+    """Writes what R and patsy spell otherwise as tfglm does, where it means one thing."""
+
+    def visit_keyword(self, node: ast.keyword) -> ast.keyword:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id in LOGICAL:
+            node.value = ast.Constant(LOGICAL[node.value.id])
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(ast.Name("c"), [_, *_], []):
+                return ast.List(node.args)
+            case ast.Call(ast.Name("Q"), [ast.Constant(str(name))], []) if name.isidentifier():
+                return ast.Name(name)
+            case ast.Call(ast.Name("factor"), [_], []):
+                return ast.Call(ast.Name("C"), node.args, [])
+            case ast.Call(ast.Name("relevel"), [column, level], []) | ast.Call(
+                ast.Name("relevel"), [column], [ast.keyword("ref", level)]
+            ):
+                plain = (
+                    column.args[0] if ast.unparse(column).startswith("C(") and isinstance(column, ast.Call) else column
+                )
+                return ast.Call(ast.Name("C"), [plain, ast.Call(ast.Name("Treatment"), [level], [])], [])
+            case ast.Call(ast.Name("log"), [column, ast.Constant(2 | 10 as base)], []) | ast.Call(
+                ast.Name("log"), [column], [ast.keyword("base", ast.Constant(2 | 10 as base))]
+            ):
+                return ast.Call(ast.Name(f"log{base}"), [column], [])
+        return node
 
 
 def as_in_r(name: str) -> str:

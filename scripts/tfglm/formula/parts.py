@@ -1,0 +1,106 @@
+"""What other programs write into a formula, and tfglm has keys and columns for: `y ~ x | firm + year`, `offset(log(n))`, and
+random effects of the combinations of two columns."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tfglm.errors import short
+from tfglm.formula.text import QUOTED, end_of_brackets
+
+NESTED = re.compile(r"\(([^()|]*)(\|\|?)\s*(\w+(?:\s*[/:]\s*\w+)+)\s*\)")
+"""lme4's random effects of nested factors, `(1 | a/b)`, and of combinations, `(1 | a:b)`."""
+
+OFFSET = re.compile(rf"{QUOTED.pattern}|(?<![\w.])offset\(")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A formula without the parts that are keys of a model, these keys, and the columns to derive, as SQL by name."""
+
+    formula: str
+    absorb: tuple[str, ...] = ()
+    offset: str | None = None
+    derive: tuple[tuple[str, str], ...] = ()
+
+
+def parts_of(formula: str) -> Parts:
+    """The parts of a formula. Raises ValueError for parts that have no key.
+
+    >>> parts_of("y ~ x + offset(log(n)) | g + a^b")
+    Parts(formula='y ~ x', absorb=('g', 'a_b'), offset='log(n)', derive=(('a_b', "a || ' × ' || b"),))
+    """
+    left, tilde, right = formula.partition("~")
+    sum_, *others = at_bars(right)
+    if not tilde or not (others or OFFSET.search(sum_) or NESTED.search(sum_)):
+        return Parts(formula)
+    parts = without_offset(combined_groups(Parts(sum_)))
+    if len(others) > 1 or "~" in "".join(others):
+        raise ValueError(
+            f"`{short(formula)}` has instruments or a third part, which cannot be fitted; take `|` and the rest out"
+        )
+    absorb = list[str]()
+    derive = dict(parts.derive)
+    for text in (each.strip() for part in others for each in part.split("+")):
+        names = [name.strip(" \t\n`") for name in text.split("^")]
+        if not all(name.isidentifier() for name in names) and text != "0":
+            slope = "; a varying slope is a random effect: (0 + x | g)" if "[" in text else ""
+            raise ValueError(
+                f"`{short(text) or 'nothing'}` after the `|` cannot be absorbed; name columns, joined by +, or combinations by "
+                f"^{slope}"
+            )
+        if len(names) > 1:
+            derive |= dict([combination(names)])
+        absorb += ["_".join(names)] if text != "0" else []
+    return replace(
+        parts, formula=f"{left}~{parts.formula.rstrip()}", absorb=tuple(absorb), derive=tuple(derive.items())
+    )
+
+
+def at_bars(text: str) -> list[str]:
+    """A text cut at each `|` that is in no brackets."""
+    parts, depth = [""], 0
+    for match in re.finditer(rf"{QUOTED.pattern}|.", text, re.DOTALL):
+        depth += (match[0] in ("(", "[", "{")) - (match[0] in (")", "]", "}"))
+        parts[-1:] = [parts[-1], ""] if match[0] == "|" and depth == 0 else [parts[-1] + match[0]]
+    return parts
+
+
+def combination(names: Sequence[str]) -> tuple[str, str]:
+    """A column of the combinations of values of several columns: its name, and its SQL."""
+    return "_".join(names), " || ' × ' || ".join(names)
+
+
+def combined_groups(parts: Parts) -> Parts:
+    """`(1 | a)` and `(1 | a_b)` for `(1 | a/b)`, and `(1 | a_b)` for `(1 | a:b)`."""
+    derive = list(parts.derive)
+
+    def spread(match: re.Match[str]) -> str:
+        names = re.split(r"\s*[/:]\s*", match[3])
+        nested = range(1, len(names) + 1) if ":" not in match[3] else [len(names)]
+        derive.extend(combination(names[:number]) for number in nested if number > 1)
+        return " + ".join(f"({match[1]}{match[2]} {'_'.join(names[:number])})" for number in nested)
+
+    formula = NESTED.sub(spread, parts.formula)
+    return replace(parts, formula=formula, derive=tuple(derive))
+
+
+def without_offset(parts: Parts) -> Parts:
+    """A sum without its `offset(...)`. Raises ValueError for two, and for one within another term."""
+    sum_ = parts.formula
+    starts = [match.start() for match in OFFSET.finditer(sum_) if match[0].startswith("offset")]
+    if not starts:
+        return parts
+    end = end_of_brackets(sum_, starts[0])
+    before, after = sum_[: starts[0]].rstrip(), sum_[end:].lstrip()
+    if (
+        len(starts) > 1
+        or before.count("(") != before.count(")")
+        or before[-1:] not in ("", "+")
+        or after[:1] not in ("", "+", "-")
+    ):
+        raise ValueError(
+            "a formula has one offset, which is a term of its own; define a sum of several under data.derive"
+        )
+    rest = f"{before.removesuffix('+').rstrip()} {after}".strip() or "1"
+    return replace(parts, formula=f" {rest.removeprefix('+').lstrip()}", offset=sum_[starts[0] + 7 : end - 1].strip())
