@@ -108,11 +108,24 @@ REFUSED = {
     "delya > 1": "no column `delya` in `delya > 1`; did you mean `delay`?",
     "(delay > 1) IS TRUE": "has IS TRUE, which would be missing for a missing value",
     "delay > 1 IS NOT /* so */ FALSE": "has IS NOT FALSE, which would be missing",
-    "LOG(2, delay)": "has LOG of two numbers, of which some databases take the first as the base",
-    "delay > 1 AND log /* b */ (delay, 2) > 1": "has LOG of two numbers",
+    "LOG(2, delay)": "has LOG, the natural logarithm in R and numpy, to base 10 in DuckDB",
+    "delay > 1 AND log /* b */ (delay) > 1": "write LN(number), LOG10(number)",
+    "np.log(delay)": "has LOG",
+    "delay = NULL": "write IS NULL or IS NOT NULL",
+    "delay == NA": "no column `NA` in `delay == NA`; write IS NULL for a missing value",
+    "1 < delay < 3": "write a < x AND x < b",
+    "nchar(carrier)": "write LENGTH(carrier) for `nchar`",
+    "paste0(carrier, 'x')": "write carrier || 'x' for `paste0`",
+    "grepl('A', carrier)": "write REGEXP_LIKE(carrier, 'A') for `grepl`",
+    "as.numeric(carrier)": "write TRY_CAST(carrier AS DOUBLE) for `as.numeric`",
+    "np.where(delay > 1, 1, 0)": "write IF(delay > 1, 1, 0) for `np.where`",
+    "carrier.isin(['UA'])": "write carrier IN (...) for `carrier.isin`",
+    "delay - mean(delay)": "`mean` looks at other rows",
+    "delay ^ 2 > 4": "write POWER(x, 2) for `^`",
+    "delay is na": "write it as in `distance > 10 AND carrier IN ('a', 'b') AND distance IS NOT NULL`",
     "delay > 1 XOR distance > 1": "has XOR, and bits are not joined here",
-    "delay & 4 > 0": "has &, and bits are not joined here",
-    "delay | 4": "has |, and bits are not joined here",
+    "delay & 4 > 0": "has & or | of numbers, and bits are not joined here",
+    "delay | 4": "has & or | of numbers, and bits are not joined here",
     "BIT_AND(delay, 4)": "has BIT_AND, and bits are not joined here",
     "carrier IS DISTINCT FROM 'UA' AND delay > 1": "takes what follows AND or OR as part of the comparison",
     "+".join(["delay"] * 200): "is nested too deeply",
@@ -124,6 +137,24 @@ REFUSED = {
 def test_what_is_no_function_of_the_row_is_refused_with_its_place(sql):
     refused = message(evaluated, sql)
     assert refused.startswith("data.derive.x: ") and REFUSED[sql] in refused
+
+
+OTHERS = {
+    "delay > 1 & distance > 50 | is.na(carrier)": "delay > 1 AND distance > 50 OR carrier IS NULL",
+    "(delay > 1) & ~(distance > 50)": "delay > 1 AND NOT distance > 50",
+    "!is.na(share) && delay != 15": "share IS NOT NULL AND delay <> 15",
+    "ifelse(share > 0.2, 'a', ifelse(delay > 9, 'b & c', carrier))": (
+        "CASE WHEN share > 0.2 THEN 'a' WHEN share <= 0.2 THEN IF(delay > 9, 'b & c', carrier) END"
+    ),
+    "pd.notna(carrier) & !(UPPER(carrier) %in% c('UA', 'LEN'))": "COALESCE(UPPER(carrier) NOT IN ('UA', 'LEN'), FALSE)",
+    "!carrier %in% c('UA')": "carrier IS NULL OR carrier <> 'UA'",
+    "carrier = 'is.na(x) | y'": "carrier = 'is.na(x) | y'",
+}
+
+
+@pytest.mark.parametrize("sql", OTHERS)
+def test_spellings_of_r_and_pandas_have_the_values_of_sql(sql):
+    assert evaluated(sql) == evaluated(OTHERS[sql])
 
 
 @pytest.fixture(scope="module")

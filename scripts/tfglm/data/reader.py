@@ -22,6 +22,7 @@ from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.parser import UNREADABLE, Parsed, Parser
 from tfglm.data.selection import Selection, selection
 from tfglm.data.shards import MISSING
+from tfglm.data.sql import failure
 from tfglm.data.values import Unreadable
 from tfglm.errors import UserError
 
@@ -227,7 +228,7 @@ class InputReader:
                 if len(places) > 1:
                     waiting += [places[len(places) // 2 :], places[: len(places) // 2]]
                     continue
-                infinite = {0: LineProblem("expression", str(error).splitlines()[0])}
+                infinite = {0: LineProblem("expression", failure(error))}
             bad += len(infinite)
             self.check_share(bad, rows)
             for row, problem in sorted(infinite.items(), key=itemgetter(0)):

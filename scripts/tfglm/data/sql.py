@@ -31,6 +31,7 @@ from typing import Any
 
 import polars as pl
 
+from tfglm.data.spellings import FOREIGN, TOKENS, in_sql, remedies
 from tfglm.errors import UserError, nearest
 
 LONGEST = 10_000
@@ -74,28 +75,6 @@ FAMILIES = {
     "Trigonometry": {"ArcCos", "ArcSin", "ArcTan", "Cos", "Cot", "Degrees", "Radians", "Sin", "Tan"},
 }
 
-TOKENS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\s+|\w+|.""", re.DOTALL)
-WORDS = {
-    r"\b(current_date|current_time|current_timestamp|localtime|localtimestamp|now(?= ?\())\b": (
-        "depends on the time of the run ({}), so no two runs would agree",
-        "write the date itself, as in DATE('2008-06-01', '%Y-%m-%d')",
-    ),
-    r"\b(is (?:not )?(?:true|false))\b": (
-        "has {}, which would be missing for a missing value",
-        "write COALESCE(..., FALSE)",
-    ),
-    r"\b(log)(?= ?\()": (
-        "has {} of two numbers, of which some databases take the first as the base, and others the second",
-        "write LN(number) / LN(base), LOG2(number) or LOG10(number)",
-    ),
-    r"\b(xor|bit_and|bit_or)\b|(&)|(?<!\|)(\|)(?!\|)": (
-        "has {}, and bits are not joined here",
-        "write (...) <> (...) for one of two conditions, and flags // 4 % 2 = 1 for the third bit of a number",
-    ),
-}
-"""Words that polars replaces by their value, or takes otherwise than SQL, so that its expression does not show them; with
-the reason to refuse them and the remedy."""
-
 EXACT = {"Plus": "Plus", "Minus": "Minus", "Multiply": "Multiply", "Mul": "Multiply"}
 """Operations on whole numbers that can leave int64, and what polars calls them in a BinaryExpr."""
 
@@ -112,17 +91,18 @@ def expression(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Exp
 @lru_cache(1000)  # the same for each of many files, some milliseconds each
 def _expression(sql: str, where: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Expr:
     known = dict(columns)
-    parsed_sql = parsed(sql, where)
+    parsed_sql = parsed(sql, where, known)
     absent = next((name for name in parsed_sql.meta.root_names() if name not in known), None)
     if absent is not None:
         is_text = f'"{absent}"' in sql and not nearest(absent, known)
         hint = f"; text stands in single quotes: '{absent}'" if is_text else nearest(absent, known)
+        hint = "; write IS NULL for a missing value" if absent.lower() in ("na", "nan", "none") else hint
         raise UserError(f"{where}: no column `{absent}` in `{sql}`{hint}\n  there are: {', '.join(known)}")
     try:
         tree = tree_of(parsed_sql)
         check(tree, f"{where}: `{sql}`")
-        check_words(sql, where)
         frame = pl.DataFrame(schema=known)
+        check_conditions(tree, frame, sql, where)
         with silenced():
             exact = finite(exact_tree(as_in_sql(tree), frame), frame)
             evaluated = parsed_sql if exact == tree else read_tree(exact)
@@ -132,12 +112,14 @@ def _expression(sql: str, where: str, columns: tuple[tuple[str, pl.DataType], ..
     except FAILURES as error:
         if "could not deserialize" in str(error):
             raise too_deep(sql, where) from error
-        raise UserError(f"{where}: `{sql}` cannot be evaluated: {first_line(error)}") from error
+        raise UserError(
+            "\n  ".join([f"{where}: `{sql}` cannot be evaluated: {first_line(error)}", *remedies(sql, {})])
+        ) from error
     return evaluated
 
 
-def parsed(sql: str, where: str) -> pl.Expr:
-    """Return polars' expressions for `sql`. Raises UserError if it is no SQL."""
+def parsed(sql: str, where: str, known: Mapping[str, pl.DataType] | None = None) -> pl.Expr:
+    """Return polars' expressions for `sql`. Raises UserError if it is no SQL, with an example of the `known` columns."""
     if len(sql) > LONGEST:
         raise UserError(
             f"{where}: an expression of {len(sql):,} characters; {LONGEST:,} are the most\n"
@@ -145,12 +127,10 @@ def parsed(sql: str, where: str) -> pl.Expr:
         )
     try:
         with silenced():
-            return pl.sql_expr(sql)
+            return pl.sql_expr(in_sql(sql, where))
     except FAILURES as error:
-        raise UserError(
-            f"{where}: not an SQL expression: `{sql}`: {first_line(error)}\n"
-            "  write it as in `distance > 1000 AND carrier IN ('AA', 'UA') AND delay IS NOT NULL`"
-        ) from error
+        lines = [f"{where}: not an SQL expression: `{sql}`: {first_line(error)}", *remedies(sql, known or {})]
+        raise UserError("\n  ".join(lines)) from error
 
 
 def too_deep(sql: str, where: str) -> UserError:
@@ -159,6 +139,28 @@ def too_deep(sql: str, where: str) -> UserError:
         f"{where}: `{shown}` is nested too deeply (about 50 operations one within the other)\n"
         "  define parts of it as columns under derive, or write lists of values with IN (...)"
     )
+
+
+CONVERSION = re.compile(
+    r"conversion from `(?!i128)\w+` to `(f|i|date)\w*` failed in column '([^']*)' for .*?: \[(.*)\]"
+)
+CONVERTED = {
+    "f": "a number; TRY_CAST makes such values missing",
+    "i": "a whole number; TRY_CAST makes such values missing",
+    "date": "a date",
+}
+
+
+def failure(error: BaseException) -> str:
+    """What polars says of an expression that it cannot evaluate for a row, in the words of SQL.
+
+    >>> failure(ValueError("conversion from `str` to `f64` failed in column 'x' for 1 out of 9 values: [\"n/a\"]"))
+    '`x` is "n/a", which cannot become a number; TRY_CAST makes such values missing'
+    """
+    if found := CONVERSION.match(first_line(error)):
+        what = "a value" if found[2] == "expression" else f"`{found[2]}`"
+        return f"{what} is {found[3]}, which cannot become {CONVERTED[found[1]]}"
+    return first_line(error)
 
 
 def first_line(error: BaseException) -> str:
@@ -205,6 +207,27 @@ def check(tree: dict | str, subject: str) -> None:
             )
 
 
+COMPARISONS = ("Lt", "LtEq", "Gt", "GtEq")
+
+
+def check_conditions(tree: dict, frame: pl.DataFrame, sql: str, where: str) -> None:
+    """Raise UserError for `1 < x < 3`, and where & and | would join numbers, not conditions."""
+    has_signs = FOREIGN.search(sql) and {"&", "&&", "|"} & {*TOKENS.findall(sql)}
+    for node, content in nodes_of(tree):
+        if node != "BinaryExpr":
+            continue
+        left = content["left"].get("BinaryExpr", {}) if isinstance(content["left"], dict) else {}
+        if content["op"] in COMPARISONS and left.get("op") in COMPARISONS:
+            raise UserError(f"{where}: `{sql}` compares a condition with a value\n  write a < x AND x < b")
+        if content["op"] in ("And", "Or") and has_signs:
+            for operand in (content["left"], content["right"]):
+                if not joins(operand) and type_of(operand, frame).is_numeric():
+                    raise UserError(
+                        f"{where}: `{sql}` has & or | of numbers, and bits are not joined here\n"
+                        "  write AND and OR for conditions, and flags // 4 % 2 = 1 for the third bit of a number"
+                    )
+
+
 def joins(tree: dict) -> bool:
     """Whether an expression is a condition made by AND or OR."""
     return tree.get("BinaryExpr", {}).get("op") in ("And", "Or")
@@ -237,16 +260,6 @@ def function_of(function: str | dict) -> tuple[str, str]:
     if family not in FAMILIES:
         return "", family
     return family, name if isinstance(name, str) else next(iter(name))
-
-
-def check_words(sql: str, where: str) -> None:
-    """Raise UserError for WORDS."""
-    # Texts, quoted names and comments have no words.
-    tokens = (token if token[0].isalnum() or token in "&|(_" else " " for token in TOKENS.findall(sql))
-    text = re.sub(" +", " ", "".join(tokens)).lower()
-    for words, (reason, remedy) in WORDS.items():
-        if found := re.search(words, text):
-            raise UserError(f"{where}: `{sql}` {reason.format(found[found.lastindex or 0].upper())}\n  {remedy}")
 
 
 def exact_tree(tree: dict, frame: pl.DataFrame) -> dict:

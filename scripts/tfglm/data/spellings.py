@@ -1,0 +1,260 @@
+"""SQL as users of R, pandas and other databases write it: translated where it means one thing, and else refused with the SQL to
+write.
+
+`ifelse(a, b, c)` is missing where `a` is, and `x %in% c(...)` is false where `x` is missing, both as in R.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from tfglm.errors import UserError
+
+TOKENS = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\s+|[^\W\d]\w*(?:\.[^\W\d]\w*)*|\d[\w.]*|%in%|%%|%/%"""
+    r"""|&&|\|\||!~~?\*?|~~\*?|~\*|[!<>=]=|<>|\*\*|.""",
+    re.DOTALL,
+)
+
+FOREIGN = re.compile(r"(?i)[&|!~]|%in%|\b(?:is\.na|(?:pd\.)?(?:isna|isnull|notna|notnull)|if_?else)\s*\(")
+"""What a text has at least that is translated."""
+
+TESTS = dict.fromkeys(("is.na", "isna", "isnull", "pd.isna", "pd.isnull"), "IS NULL") | dict.fromkeys(
+    ("notna", "notnull", "pd.notna", "pd.notnull"), "IS NOT NULL"
+)
+SIGNS = {"&": " AND ", "&&": " AND ", "|": " OR ", "!": " NOT "}
+
+WORDS = {
+    r"\b(current_date|current_time|current_timestamp|localtime|localtimestamp|now(?= ?\())\b": (
+        "depends on the time of the run ({}), so no two runs would agree",
+        "write the date itself, as in DATE('2008-06-01', '%Y-%m-%d')",
+    ),
+    r"\b(is (?:not )?(?:true|false))\b": (
+        "has {}, which would be missing for a missing value",
+        "write COALESCE(..., FALSE)",
+    ),
+    r"(?<![=!<>]) ?(=|==|<>|!=) ?null\b": (
+        "has {} with a missing value, which is missing for every row",
+        "write IS NULL or IS NOT NULL",
+    ),
+    r"\b(?:np\.)?(log)(?= ?\()": (
+        "has {}, the natural logarithm in R and numpy, to base 10 in DuckDB and PostgreSQL, and to a base before or after the "
+        "number in others",
+        "write LN(number), LOG10(number), LOG2(number), or LN(number) / LN(base)",
+    ),
+    r"\b(xor|bit_and|bit_or)\b": (
+        "has {}, and bits are not joined here",
+        "write (...) <> (...) for one of two conditions, and flags // 4 % 2 = 1 for the third bit of a number",
+    ),
+}
+"""Words that polars replaces by their value, or takes otherwise than SQL or the user, so that its expression does not show them;
+with the reason to refuse them and the remedy."""
+
+OURS = {
+    "as.numeric": "TRY_CAST({0} AS DOUBLE)",
+    "as.integer": "TRY_CAST({0} AS BIGINT)",
+    "as.character": "CAST({0} AS VARCHAR)",
+    "as.logical": "CAST({0} AS BOOLEAN)",
+    "as.date": "DATE({0}, '%Y-%m-%d')",
+    "to_datetime": "DATE({0}, '%Y-%m-%d')",
+    "int": "CAST({0} AS BIGINT)",
+    "float": "CAST({0} AS DOUBLE)",
+    "str": "CAST({0} AS VARCHAR)",
+    "where": "IF({*})",
+    "case_when": "CASE WHEN ... THEN ... ELSE ... END",
+    "cut": "CASE WHEN {0} < 10 THEN 'low' ELSE 'high' END",
+    "pmin": "LEAST({*}), which leaves missing values out,",
+    "pmax": "GREATEST({*}), which leaves missing values out,",
+    "min": "LEAST({*})",
+    "max": "GREATEST({*})",
+    "minimum": "LEAST({*})",
+    "maximum": "GREATEST({*})",
+    "between": "{0} BETWEEN {1} AND {2}",
+    "isin": "{0} IN (...)",
+    "is.nan": "{0} IS NULL",
+    "isnan": "{0} IS NULL",
+    "is.null": "{0} IS NULL",
+    "nvl": "COALESCE({*})",
+    "fillna": "COALESCE({0}, ...)",
+    "nchar": "LENGTH({0})",
+    "len": "LENGTH({0})",
+    "toupper": "UPPER({0})",
+    "tolower": "LOWER({0})",
+    "trimws": "TRIM({0})",
+    "paste": "{||}",
+    "paste0": "{||}",
+    "grepl": "REGEXP_LIKE({1}, {0})",
+    "str_detect": "REGEXP_LIKE({*})",
+    "startswith": "STARTS_WITH({*})",
+    "endswith": "ENDS_WITH({*})",
+    "gsub": "REPLACE({2}, {0}, {1})",
+    "sub": "REPLACE({2}, {0}, {1})",
+    "random": "the column random",
+    "rand": "the column random",
+    "c": "a list in parentheses, as in IN ({*})",
+    "^": "POWER(x, 2)",
+    "**": "POWER(x, 2)",
+    "%%": "x % 7, which has the sign of x,",
+    "%/%": "FLOOR(x / 7)",
+    "%in%": "IN ('a', 'b')",
+    "||": "OR, as || joins texts,",
+    "$": "the name of the column alone",
+    "[": "a list in parentheses, as in IN ('a', 'b')",
+}
+"""The SQL for functions and signs of R and Python, with their arguments."""
+
+OF_COLUMNS = (
+    "mean",
+    "median",
+    "sd",
+    "std",
+    "var",
+    "scale",
+    "quantile",
+    "rank",
+    "lag",
+    "lead",
+    "cumsum",
+    "length.unique",
+)
+"""Functions of R and pandas that look at other rows."""
+
+
+def in_sql(text: str, where: str) -> str:
+    """An expression in SQL's words; one that is SQL already is unchanged. Raises UserError, naming the config key `where`, for
+    words that mean different things.
+
+    >>> in_sql("!is.na(x) & g %in% c('a', 'b')", "data.where.known")
+    " NOT (x IS NULL)  AND  COALESCE(g IN ('a', 'b'), FALSE)"
+    """
+    check_words(text, where)
+    return translated(TOKENS.findall(text)) if FOREIGN.search(text) else text
+
+
+def translated(tokens: Sequence[str]) -> str:
+    """The SQL of tokens."""
+    written: list[str] = []
+    place = 0
+    while place < len(tokens):
+        token, place = tokens[place], place + 1
+        word, after = token.lower(), following(tokens, place)
+        end = closing(tokens, after) if tokens[after : after + 1] == ["("] else 0
+        if end and (word in TESTS or word in ("ifelse", "if_else")):
+            arguments = [translated(part).strip() for part in at_commas(tokens[after + 1 : end])]
+            if word in TESTS and len(arguments) == 1:
+                written.append(f"({arguments[0]} {TESTS[word]})")
+                place = end + 1
+                continue
+            if word not in TESTS and len(arguments) == 3:
+                condition, yes, no = arguments
+                written.append(f"(CASE WHEN {condition} THEN {yes} WHEN NOT ({condition}) THEN {no} END)")
+                place = end + 1
+                continue
+        first = following(tokens, after + 1) if tokens[after : after + 1] == ["c"] else after
+        if word == "%in%" and tokens[first : first + 1] == ["("]:
+            end = closing(tokens, first)
+            start = operand(written)
+            inside = translated(tokens[first : end + 1])
+            written[start:] = [f"COALESCE({''.join(written[start:]).strip()} IN {inside}, FALSE)"]
+            place = end + 1
+            continue
+        is_prefix = token == "~" and tokens[after : after + 1] == ["("] and not is_value(written)
+        written.append(" NOT " if is_prefix else SIGNS.get(token, token))
+    return "".join(written)
+
+
+def following(tokens: Sequence[str], place: int) -> int:
+    """The place of the next token that is no blank."""
+    while place < len(tokens) and tokens[place].isspace():
+        place += 1
+    return place
+
+
+def closing(tokens: Sequence[str], start: int) -> int:
+    """The place of the parenthesis that closes the one at `start`, or the end."""
+    depth = 0
+    for place in range(start, len(tokens)):
+        depth += (tokens[place] == "(") - (tokens[place] == ")")
+        if not depth:
+            return place
+    return len(tokens)
+
+
+def at_commas(tokens: Sequence[str]) -> list[list[str]]:
+    """Tokens cut at commas outside parentheses."""
+    parts, depth = [list[str]()], 0
+    for token in tokens:
+        depth += (token == "(") - (token == ")")
+        if token == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def operand(written: list[str]) -> int:
+    """Where the operand begins that ends a list of tokens: a name, a number, a text, or a call."""
+    place = len(written) - 1
+    while place > 0 and written[place].isspace():
+        place -= 1
+    if written[place : place + 1] == [")"]:
+        depth = 0
+        for start in range(place, -1, -1):
+            depth += (written[start] == ")") - (written[start] == "(")
+            if not depth:
+                is_call = start > 0 and re.fullmatch(r"(?!(?i:and|or|not)$)\w+", written[start - 1])
+                return start - 1 if is_call else start
+    return max(place, 0)
+
+
+def is_value(written: Sequence[str]) -> bool:
+    """Whether tokens end with a value, after which an operator follows."""
+    last = next((token.strip() for token in reversed(written) if not token.isspace()), "")
+    return bool(re.search(r"[\w'\"`)]$", last)) and last.upper() not in ("AND", "OR", "NOT", "WHEN", "THEN", "ELSE")
+
+
+def check_words(text: str, where: str) -> None:
+    """Raise UserError for WORDS."""
+    # Texts, quoted names and comments have no words.
+    tokens = (" " if token[0] in "'\"`-/" or token.isspace() else token for token in TOKENS.findall(text))
+    bare = re.sub(" +", " ", "".join(tokens)).lower()
+    for words, (reason, remedy) in WORDS.items():
+        if found := re.search(words, bare):
+            raise UserError(f"{where}: `{text}` {reason.format(found[found.lastindex or 0].upper())}\n  {remedy}")
+
+
+def remedies(text: str, known: Mapping[str, pl.DataType]) -> list[str]:
+    """What to write for an expression that is no SQL, and in general, with the columns that are known."""
+    found = []
+    tokens = TOKENS.findall(text)
+    for place, token in enumerate(tokens):
+        word = token.lower()
+        name = word.rpartition(".")[2] if word not in OURS else word
+        after = following(tokens, place + 1)
+        if name in OURS and (not token[0].isalpha() or tokens[after : after + 1] == ["("]):
+            arguments = (
+                ["".join(part).strip() for part in at_commas(tokens[after + 1 : closing(tokens, after)])]
+                if token[0].isalpha()
+                else []
+            )
+            of_object = word.rpartition(".")[0] if name in ("isin", "fillna", "len") else ""
+            words = OURS[name].replace("{*}", ", ".join(arguments)).replace("{||}", " || ".join(arguments))
+            for number, argument in enumerate(
+                [of_object, *arguments] if of_object else [*arguments, "...", "...", "..."]
+            ):
+                words = words.replace(f"{{{number}}}", argument)
+            found.append(f"write {words} for `{token}`")
+        elif name in OF_COLUMNS and tokens[after : after + 1] == ["("]:
+            found.append(f"`{token}` looks at other rows, and an expression sees its own row alone")
+        elif word.startswith("np.") and tokens[after : after + 1] == ["("]:
+            found.append(f"write {name.upper()} for `{token}`")
+    return found[:2] or [f"write it as in `{example(known)}`"]
+
+
+def example(known: Mapping[str, Any]) -> str:
+    """A condition of the columns that there are."""
+    number = next((name for name, kind in known.items() if kind.is_numeric() and name != "random"), "x")
+    text = next((name for name, kind in known.items() if kind == pl.String and name != "file"), "g")
+    return f"{number} > 10 AND {text} IN ('a', 'b') AND {number} IS NOT NULL"
