@@ -154,8 +154,8 @@ CONVERTED = {
 def failure(error: BaseException) -> str:
     """What polars says of an expression that it cannot evaluate for a row, in the words of SQL.
 
-    >>> failure(ValueError("conversion from `str` to `f64` failed in column 'x' for 1 out of 9 values: [\"n/a\"]"))
-    '`x` is "n/a", which cannot become a number; TRY_CAST makes such values missing'
+    >>> failure(ValueError("conversion from `str` to `f64` failed in column 'x' for 1 out of 9 values: [7a]"))
+    '`x` is 7a, which cannot become a number; TRY_CAST makes such values missing'
     """
     if found := CONVERSION.match(first_line(error)):
         what = "a value" if found[2] == "expression" else f"`{found[2]}`"
