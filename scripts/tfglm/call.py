@@ -90,7 +90,8 @@ class FittedModel(Model):
     Attributes
     ----------
     rows
-        How many rows were read, dropped for which reason, and fitted: the content of rows.json.
+        How many rows were read, dropped for which reason, and fitted: the content of rows.json. With a `subset`, how many of
+        the training rows are not in it.
     """
 
     _read: "ReadRows"
@@ -114,6 +115,8 @@ class FittedModel(Model):
 
     def _result(self, name: str) -> Path:
         path = self.folder / name
+        if path.stem in MARGINAL and self.fit["provenance"]["model"].get("absorb"):
+            raise UserError(f"{path.stem}: a model with absorbed factors has no averages, which need all coefficients")
         if not path.is_file() and path.stem in TABLES:
             with quietly(self.name):
                 if path.stem in MARGINAL and not self._files.averages.is_file():
@@ -282,6 +285,7 @@ def _fitted(
         raise UserError("data: the table has no columns")
     formula = in_plain_names(formula, names)
     of_data |= {key: in_plain_names(of_data[key], names) for key in ("where", "derive") if key in of_data}
+    keys |= {"subset": in_plain_names(keys["subset"], names)} if "subset" in keys else {}
     model = {"formula": formula, "family": family, **keys}
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
     raw["data"]["columns"] = list(names)
@@ -294,7 +298,11 @@ def _fitted(
     if problems := column_problems(config, [every]):
         raise UserError("\n".join(problems))
     # The types of columns that nothing names need not be found out.
-    words = {*raw["data"]["columns"], *columns_of(formula), *re.findall(r"\w+", " ".join(texts(of_data)))}
+    words = {
+        *raw["data"]["columns"],
+        *columns_of(formula),
+        *re.findall(r"\w+", " ".join(texts([of_data, config.data.derive]))),
+    }
     needed = {column: source for column, source in names.items() if column in words}
     selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")
     table = _as_table(data, [*needed.values()]) if next(iter(sources)) == TABLE else None
@@ -459,6 +467,9 @@ def _fit_files(
     dictionary = merge(files, config.data.missing, config.data.rare, config.data.order)
     dictionary.write(folder / "dictionary.json")
     rows = account(files, dictionary)
+    if section.subset and section.frequency:
+        counts = dictionary.columns[section.frequency]
+        rows["not in the subset"] = dict(zip(counts.levels or [], counts.train_rows or [], strict=False)).get(0, 0)
     digests.write_json(folder / "rows.json", rows)
     if not dictionary.rows["train"]:
         dropped = rows["dropped"] | rows["splits"]["train"]["dropped"]

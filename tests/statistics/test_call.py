@@ -104,6 +104,29 @@ def test_rows_that_are_left_out_are_counted():
     assert fitted.fit["rows"] == ((frame["carrier"] != "UA") & frame["distance"].notna()).sum()
 
 
+def test_a_subset_is_the_fit_of_its_rows():
+    """As if others were not there: no cluster, knot or mean of theirs counts."""
+    formula, some = "delay ~ carrier + ns(distance, df=3) + scale(day)", FRAME["day"] % 3 > 0
+    subset = tfglm.fit(formula, FRAME, subset="day % 3 > 0 & !is.na(day)", std_errors="cluster(day)")
+    alone = tfglm.fit(formula, FRAME, where="day % 3 > 0", std_errors="cluster(day)")
+    for column in ("estimate", "std_error", "df", "p_value", "rows"):
+        assert np.allclose(subset.coefficients[column], alone.coefficients[column], rtol=1e-9, equal_nan=True), column
+    assert subset.fit["aic"] == pytest.approx(alone.fit["aic"], rel=1e-12)
+    assert subset.rows["not in the subset"] == (~some).sum() and subset.fit["rows"] == some.sum()
+    counted = tfglm.fit("delay ~ distance", FRAME, subset="carrier = 'AA'", frequency="late")
+    assert counted.fit["rows"] == FRAME.loc[FRAME["carrier"] == "AA", "late"].sum()
+
+
+def test_parts_of_a_formula_are_absorbed_as_dummies():
+    frame = FRAME.assign(week=FRAME["day"] // 14)
+    fitted = tfglm.fit("delay ~ distance | carrier^week", frame)
+    dummies = smf.ols("delay ~ distance + C(carrier):C(week)", frame).fit()
+    assert fitted.tidy()["estimate"].tolist() == pytest.approx([dummies.params["distance"]], rel=1e-9)
+    assert fitted.tidy()["std_error"].tolist() == pytest.approx([dummies.bse["distance"]], rel=1e-9)
+    with pytest.raises(UserError, match="marginal_effects: a model with absorbed factors has no averages"):
+        fitted.margins()
+
+
 def test_tables_are_made_when_they_are_asked_for():
     fitted = tfglm.fit("late ~ carrier + distance", FRAME, "binomial", contrasts={"c": {"carrier[UA]": 1}})
     effects = fitted.margins().set_index(["term", "level"])["estimate"]
@@ -179,6 +202,8 @@ def test_names_are_those_of_the_data():
     assert np.array_equal(
         fitted.predict(frame)["mean"], fitted.predict(frame.rename(columns={"sq.ft": "sq_ft"}))["mean"]
     )
+    others = tfglm.fit("delay ~ sq.ft + `carrier x`", frame, where="`carrier x` < 2", subset="sq.ft > 0")
+    assert others.tidy()["term"].tolist() == ["Intercept", "sq_ft", "carrier_x_2"]
 
 
 def test_what_the_model_does_not_name_is_not_read():
@@ -276,6 +301,14 @@ WRONG = {
     "a value": ("delay ~ day", FRAME, {"std_errors": "HC9"}, '^std_errors: expected .*received "HC9"'),
     "a formula": ("delay ~ day +", FRAME, {}, "^formula: "),
     "a key of runs": ("delay ~ day", FRAME, {"sweep": {"l2": [1, 2]}}, "^sweep: a call has no use for it"),
+    "an empty subset": ("delay ~ day", FRAME, {"subset": "day > 90"}, "^subset: no training row meets `day > 90`"),
+    "a subset of no column": ("delay ~ day", FRAME, {"subset": "dya > 9"}, "^subset: no column `dya` in `dya > 9`"),
+    "a subset of all": (
+        "delay ~ day",
+        FRAME,
+        {"subset": "day > AVG(day)"},
+        "^subset: .* not a value computed from one row",
+    ),
     "keys together": ("delay ~ C(day)", FRAME, {"absorb": ["day"]}, "^absorb: `day` is in the formula too"),
 }
 

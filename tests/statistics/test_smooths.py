@@ -559,7 +559,7 @@ REFUSED = {
     "delay ~ s(hour, by=trips) + s(wind, by=trips)": "are both of `trips`",
     "delay ~ s(hour, by=trips) + hour:trips": "are both of `hour` times `trips`",
     "delay ~ s(hour, by=hour)": "by is another column: a factor, or a number that multiplies the curve, as in s(hour, by=g)",
-    "delay ~ s(hour, by=log(wind))": "or a number that multiplies the curve; define others under data.derive",
+    "delay ~ s(hour, by=log(wind))": "curve, as in s(hour, by=g); define others under data.derive",
     "delay ~ s(hour, by=constant)": "`constant` has the value 2 in all training rows; leave by out",
     "delay ~ s(hour, by=far)": "`far` is not centred, and its mean, 1e+06, is more than 1,000 standard deviations from 0; ",
     "delay ~ s(hour, by=delay)": "`delay` is the response and cannot be on the right-hand side too",

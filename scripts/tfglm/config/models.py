@@ -34,6 +34,9 @@ class RowsConfig(Section):
     family: FamilyName
     """Distribution of the response: `gaussian` any number, `binomial` 0 or 1, `poisson` counts, `multinomial` classes,
     text or whole numbers."""
+    subset: Text | None = None
+    """SQL condition of the rows of this model, in training and evaluation, such as `region = 'N'`. Other rows are counted.
+    A `sweep` over it fits a model for each group."""
     weights: Name | None = None
     """Column of prior weights, as in R's `glm`: the variance of a row is divided by it; with `binomial` and a response
     between 0 and 1, the number of trials."""

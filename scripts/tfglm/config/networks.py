@@ -312,7 +312,7 @@ class HalvingConfig(Section):
 
 
 COMPARABLE = (
-    *("formula", "family", "weights", "frequency", "trials", "offset", "offset_from"),
+    *("formula", "family", "subset", "weights", "frequency", "trials", "offset", "offset_from"),
     *("loss", "epochs", "steps_per_epoch", "halving"),
 )
 """Keys that the networks of a sweep have in common with `halving`: their losses are of the same rows, after as many epochs."""

@@ -190,7 +190,7 @@ class Config(Section):
     def _compared_on_the_same_rows(self) -> "Config":
         first, *others = self.compare or [""]
         for other in others:
-            for key in ("weights", "frequency", "trials"):
+            for key in ("subset", "weights", "frequency", "trials"):
                 mine, theirs = (getattr(self.all_models[name], key) or "none" for name in (first, other))
                 if mine != theirs:
                     raise ValueError(

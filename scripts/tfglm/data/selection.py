@@ -3,6 +3,7 @@
 An expression reads one row at a time, so an expression of a single column is evaluated once for each distinct value.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -258,6 +259,7 @@ def _selection(layout: Layout, settings: SelectionConfig, name: str) -> Selectio
                 f"  choose one of these, or define `{column}` under data.derive"
             )
     conditions = _conditions(settings, columns, problems)
+    problems.messages[:] = map(as_written, problems.messages)
     problems.check()
     roots, derived = columns.roots, columns.derived
     plain = tuple(name for name in settings.columns if name in layout.columns and name not in derived)
@@ -279,6 +281,12 @@ def _selection(layout: Layout, settings: SelectionConfig, name: str) -> Selectio
         splits=tuple(number for number, split in enumerate(SPLITS) if getattr(settings.split, split)),
         queries=queries,
     )
+
+
+def as_written(message: str) -> str:
+    """A message about the subset of a model with the key and the condition that the user has."""
+    message = re.sub(r"CASE WHEN \((.*?)\) THEN \w+ ELSE 0 END", r"\1", message)
+    return re.sub(r"^data\.derive\.subset_(\w+)", r"models.\1.subset", message)
 
 
 def uses(sql: str, columns: Collection[str]) -> bool:

@@ -476,6 +476,10 @@ class _DesignBuilder:
         if name is None:
             return None
         problem = multiplicity_problem(self.column(name, where))
+        if problem and key == "frequency" and self.settings.subset:
+            raise UserError(
+                f"{self.where}.subset: no training row meets `{self.settings.subset}`; correct the condition"
+            )
         if problem:
             raise UserError(
                 f"{where}: `{name}` {problem}\n  correct it under data.derive, or leave such rows out in data.where"

@@ -230,6 +230,9 @@ def reason_of(function: str) -> str:
     return f"{FINITE_RESPONSE}: {function}"
 
 
+SUBSET = "subset_"
+"""The beginning of the names of the columns that are 0 outside the subset of a model."""
+
 OTHER_PARTS = ("weights", "frequency", "trials", "offset", "std_errors", "absorb", "identity", "path")
 """Keys of a model whose columns are not among those of `.`."""
 
@@ -267,7 +270,9 @@ def with_computed_responses(raw: Any) -> Any:
         for name, model in models.items():
             where = f"{key}.{name}.formula"
             formula = model.get("formula") if isinstance(model, dict) else None
-            changed[key][name] = added.model(model, formula, columns, where) if isinstance(formula, str) else model
+            if isinstance(formula, str):
+                model = added.subset(added.model(model, formula, columns, where), str(name), columns)
+            changed[key][name] = model
     if added.derive == derive and not added.where and added.columns == columns:
         return {**raw, **changed}
     conditions = data.get("where") or {}
@@ -290,6 +295,16 @@ class Added:
         if self.derive.get(name, sql) != sql or (name in columns and name not in self.derive):
             raise ValueError(f"{subject} becomes the column `{name}`, and another column has that name; rename it")
         self.derive[name] = sql
+
+    def subset(self, model: dict[str, Any], name: str, columns: Collection[str]) -> dict[str, Any]:
+        """The section of a model with its subset as a frequency: 0 outside, and else that of the model, or 1."""
+        column, condition = f"{SUBSET}{name}", model.get("subset")
+        if not isinstance(condition, str) or model.get("frequency") == column:
+            return model
+        sql = f"CASE WHEN ({condition}) THEN {model.get('frequency') or 1} ELSE 0 END"
+        self.add(column, sql, columns, f"subset of {name}")
+        self.columns += [column] if column not in self.columns else []
+        return {**model, "frequency": column}
 
     def model(self, model: dict[str, Any], formula: str, columns: Collection[str], where: str) -> dict[str, Any]:
         """The section of a model, with the keys of its formula's parts, its trials, and its `.` written out."""

@@ -24,11 +24,15 @@ def circumstances(
     model, data = fit["provenance"]["model"], fit["provenance"]["data"]
     used = account["splits"]["train"]["used"]
     derived = data.get("derive", {})
-    facts = [("Rows", rows(fit, account, used, bool(model.get("frequency")), derived))]
+    outside, counts = model.get("subset"), model.get("frequency")
+    counts = None if outside and re.search("THEN 1 ELSE 0 END$", derived.get(counts, "")) else counts
+    facts = [("Rows", rows(fit, account, used, bool(counts), derived, outside))]
+    facts += [("Subset", outside)] if outside else []
     filters = {name: sql for name, sql in data.get("where", {}).items() if not name.startswith(FINITE_RESPONSE)}
     facts += [("Only rows with", f"{condition}{named(name, condition)}") for name, condition in filters.items()]
     split = data.get("split", {}).get("train", "TRUE")
     facts += [("Fitted to", split)] if split.upper() != "TRUE" else []
+    model = {**model, "frequency": counts}
     meanings = {
         "weights": "prior weights: the variance of a row is divided by them",
         "frequency": "each row stands for so many equal rows",
@@ -53,7 +57,12 @@ def circumstances(
 
 
 def rows(
-    fit: Mapping[str, Any], account: Mapping[str, Any], used: int, has_frequency: bool, derived: Mapping[str, str]
+    fit: Mapping[str, Any],
+    account: Mapping[str, Any],
+    used: int,
+    has_frequency: bool,
+    derived: Mapping[str, str],
+    subset: str | None,
 ) -> str:
     """How many rows the fit has, and why others have no part in it."""
     text = f"{used if has_frequency else fit['rows']:,} of {account['read']:,} read"
@@ -67,7 +76,7 @@ def rows(
     }
     zero = used - fit["rows"]
     if zero > 0 and not has_frequency:
-        reasons["with weight 0"] = zero
+        reasons["not in the subset" if subset else "with weight 0"] = zero
     left = fit["rows"] - fit.get("rows_in_likelihood", fit["rows"])
     if left > 0:
         reasons["separated, so not in the likelihood"] = left

@@ -67,7 +67,9 @@ def refuse_other_rows(models: Sequence[ComparedModel]) -> None:
 ROWS = {
     "inputs": lambda fit: [(file["file"], file["xxh128"]) for file in fit["provenance"]["inputs"]],
     "training rows": lambda fit: f"{fit['rows']:,}",
-    "weights": lambda fit: [fit["provenance"]["model"].get(key) for key in ("weights", "frequency", "trials")],
+    "weights": lambda fit: [
+        fit["provenance"]["model"].get(key) for key in ("subset", "weights", "frequency", "trials")
+    ],
     "selection": lambda fit: fit["provenance"]["data"],
 }
 

@@ -44,7 +44,7 @@ def count(workload: Workload, executor: Executor) -> Sums:
         )
     if not counts["rows"]:
         raise UserError(
-            f"models.{design.model}: no training row has a weight above 0; check `weights`, `frequency` and `trials`"
+            f"models.{design.model}: no training row has a weight above 0; check `subset`, `weights`, `frequency` and `trials`"
         )
     if counts["rows"] > MOST_ROWS:
         raise UserError(
