@@ -11,6 +11,7 @@ import polars as pl
 from tfglm.addresses import is_address
 from tfglm.config import Config, Dialect, Layout, SourceConfig, column_problems, expand_files, load, load_layout
 from tfglm.config.files import parse as parse_yaml
+from tfglm.config.layouts import Numerals
 from tfglm.config.messages import validated
 from tfglm.data.header import read_header
 from tfglm.data.layouts import recognised
@@ -19,12 +20,13 @@ from tfglm.data.packing import kind_of_file
 from tfglm.data.reader import InputReader
 from tfglm.data.workbooks import sheets_with_values
 from tfglm.design.early import model_problems
-from tfglm.errors import UserError, short
+from tfglm.errors import UserError, counted, short
 from tfglm.formula.parse import parse
 from tfglm.formula.read import columns_of
 from tfglm.formula.response import computed_response, dot_written_out, has_dot, response_text
 from tfglm.survey.calendar import calendar_of
 from tfglm.survey.columns import ColumnSummary, described, sample
+from tfglm.survey.conversions import codes_in, conversion_of
 from tfglm.survey.counts import counted_out, frequency_in
 from tfglm.survey.dialect import dialect_of, encoding_remark
 from tfglm.survey.flights import Question, flights_in
@@ -36,8 +38,10 @@ from tfglm.survey.layout import (
     with_labels,
     without_midnights,
 )
+from tfglm.survey.names import ARMS, CONVERTED, is_named
 from tfglm.survey.proposal import propose, unsuitable, with_formula
 from tfglm.survey.responses import (
+    EXPLAINS,
     ProposedResponse,
     as_response,
     candidates_of,
@@ -45,13 +49,13 @@ from tfglm.survey.responses import (
     late_flights,
     requested_response,
 )
-from tfglm.survey.types import doubtful_dates, mixed_dates
+from tfglm.survey.types import doubtful_dates, is_code, mixed_dates
 from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
 
 DECIMALS = {"": "", "point": ".", "comma": ","}
 
 MOST_OTHERS = 3
-"""Other responses that are shown, with the command for each."""
+"""Other responses that are shown, with the command for each, beside all of two values or classes."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,13 @@ def init(
     labelled: dict[str, str] = {}
     if not known:
         layout, labelled = with_labels(without_midnights(layout, seen.rows), path, seen.rows)
+    conversions: dict[str, str] = {}
+    if not known:
+        layout, converted, conversions, remarks = with_numbers(layout, seen.rows)
+        seen, labelled = replace(seen, rows=converted), remarks | labelled
     clocks = {} if known else clocks_beside_dates(layout)
-    values = seen.rows if known else seen.rows.select(name for name in layout.columns if name not in clocks.values())
-    columns = [described(series, None if known else layout.columns[series.name]) for series in values]
+    values = seen.rows if known else seen.rows.drop(clocks.values())
+    columns = [described(series, None if known else layout.columns.get(series.name)) for series in values]
     calendar = calendar_of(columns, seen.rows, seen.complete, derives=known is None, clocks=clocks)
     rows = f"{len(values):,} rows of {source}"
     looked_at = f"all {rows}" if seen.complete else f"the first {rows}"
@@ -163,14 +171,15 @@ def init(
         values, columns = counted_out(values, columns, frequency)
     formula, left_out = without_dot(request.formula, columns, len(values))
     request = replace(request, formula=formula)
-    response, others = responses(request, header_names, columns, values, questions, bool(frequency))
+    from_r = not known and header[0] in ("", "rownames")
+    response, others = responses(request, header_names, columns, values, questions, bool(frequency), from_r)
     if formula:
         proposal = replace(with_formula(formula, response, values, columns, calendar), left_out=left_out)
     else:
         proposal = propose(values, columns, calendar, response, flights=known is not None)
     if frequency:
         # `rare` would count the rows of the table.
-        proposal = replace(proposal, frequency=frequency, rare=frozenset())
+        proposal = replace(proposal, frequency=frequency, rare={})
     text = config_text(
         source,
         layout_name,
@@ -183,7 +192,8 @@ def init(
     texts = {config_path: text}
     if not known:
         labels = {name: calendar.labels[name] for name in proposal.derive if name in calendar.labels}
-        texts = {layout_path: layout_text(source, layout, doubtful, proposal.derive, labels)} | texts
+        derive = conversions | proposal.derive
+        texts = {layout_path: layout_text(source, layout, doubtful, derive, labels)} | texts
     check(texts, config_path, layout_path, path)
     response = proposal.response
     derived = "".join(f" (derived: {sql})" for sql in response.derive.values())
@@ -192,6 +202,8 @@ def init(
     offset += f"; frequency: {frequency}" if frequency else ""
     errors = "a ridge, so no standard errors" if proposal.penalised else f"standard errors: {proposal.std_errors}"
     say(f"Formula: {proposal.formula}{offset}; {errors}")
+    for column, reason in proposal.why.items():
+        say(f"{proposal.terms[column]}: {reason}")
     for column, reason in proposal.why_left_out.items():
         say(f"Left out: {column}: {reason}")
     write(texts)
@@ -220,9 +232,10 @@ def responses(
     rows: pl.DataFrame,
     questions: Sequence[Question] = (),
     is_table: bool = False,
+    from_r: bool = False,
 ) -> tuple[ProposedResponse, list[ProposedResponse]]:
     """Return the response, and the likeliest others unless the user names one; of flights, the first of the questions.
-    `is_table` says whether the rows are those that a table of counts stands for.
+    `is_table` says whether the rows are those that a table of counts stands for, and `from_r` whether R wrote the file.
 
     Raises UserError if no column could be one, and if response and formula disagree.
     """
@@ -245,8 +258,11 @@ def responses(
         return late_flights(asked[0], rows), [] if name else others
     if name:
         return requested_response(name, header, columns, rows), []
-    first, *others = candidates_of(columns, rows, is_table)
-    return first, others[:MOST_OTHERS]
+    first, *others = candidates_of(columns, rows, is_table, from_r)
+    explain = {column.name for column in columns if is_named(column, f"{EXPLAINS}|{ARMS}")}
+    outcomes = [other for other in others if other.family.counts_events or other.family.of_classes]
+    outcomes = [other for other in outcomes if other.source not in explain]
+    return first, [other for place, other in enumerate(others) if place < MOST_OTHERS or other in outcomes]
 
 
 def frequency_of(request: Request, header: dict[str, str], columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> str:
@@ -261,6 +277,32 @@ def frequency_of(request: Request, header: dict[str, str], columns: Sequence[Col
         candidates_of(of_counted, counted, is_table=True)
         return frequency
     return ""
+
+
+def with_numbers(layout: Layout, rows: pl.DataFrame) -> tuple[Layout, pl.DataFrame, dict[str, str], dict[str, str]]:
+    """Return a layout without codes for missing values, the rows with numbers made of texts behind these, the SQL of each such
+    number, and remarks on columns."""
+    codes, remarks = codes_in(rows)
+    missing = list(layout.missing)
+    for code, names in codes.items():
+        missing += dict.fromkeys(
+            text.replace(".", layout.decimal) for text in (f"{code:g}", f"{code:.1f}", f"{code:.2f}")
+        )
+        for name in names:
+            remarks[name] = f"{code:g} in {counted(int((rows[name] == code).sum()), 'row')} read as missing"
+            rows = rows.with_columns(pl.when(pl.col(name) != code).then(pl.col(name)).alias(name))
+    derive: dict[str, str] = {}
+    columns: list[pl.Series] = []
+    for values in rows:
+        columns.append(values)
+        column = layout.columns.get(values.name)
+        if column and column.type == "string" and f"{values.name}_{CONVERTED}" not in rows.columns:
+            texts = values.drop_nulls().unique()
+            if not is_code(texts) and (found := conversion_of(values, Numerals(layout.decimal, layout.thousands))):
+                sql, numbers, remarks[values.name] = found
+                derive[numbers.name] = sql
+                columns.append(numbers)
+    return layout.model_copy(update={"missing": missing}), pl.DataFrame(columns), derive, remarks
 
 
 def without_dot(formula: str, columns: Sequence[ColumnSummary], rows: int) -> tuple[str, dict[str, str]]:

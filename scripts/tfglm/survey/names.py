@@ -1,17 +1,20 @@
 """What the name of a column says of it."""
 
 import re
+from collections.abc import Sequence
 
 from tfglm.survey.columns import ColumnSummary
 
 FEW_VALUES = 12
 """A whole number with no more values may be meant as a factor."""
 
-TIMES = "years?|yr|quarter|month|mnth|week|weekday|day|days|hour|hr|time"
+TIMES = "t|years?|yr|quarter|month|mnth|week|weekday|day|days|hour|hr|time"
 TIME_OR_PLACE = f"{TIMES}|lat|latitude|lon|lng|long|longitude"
 """Names of numbers that explain, and are not explained."""
 OCCASIONS = f"{TIMES}|visit|wave|period|occasion"
 """Names of what tells the rows of one unit apart."""
+NUMBERED = "(op_?carrier_?)?(flight|fl|train|route)_?(num|number|nr|no)|flight"
+"""Names of numbers of what runs again and again, which are no quantities, and whose rows have no more in common."""
 UNITS = "individual|subject|person|patient|client|customer|account|passenger|employee|invoice|participant|respondent"
 """Names of columns that say whom a row is about."""
 PARTS_OF_DATES = {
@@ -22,14 +25,23 @@ PARTS_OF_DATES = {
 }
 """Names of the parts of a date or time, with the largest number of each."""
 
+ARMS = "(ab_?|test_?|exp(eriment)?_?)?(group|variant|variation|version)"
+"""Names of the arms of an A/B test."""
+PLANNED, ACTUAL = "scheduled|sched|crs|planned|expected|estimated|promised", "actual|real|final"
+"""Words that tell what is planned from what happens."""
+
 WORDS_IN_ID = "(paid|bid|grid|aid|fluid|solid|hybrid|covid)$"
 """Names that end like those of identifiers."""
 
 
+CONVERTED = "number"
+"""The last word of the name of a number that is made of a text."""
+
+
 def words_of_name(column: ColumnSummary) -> list[str]:
-    """The words of a column's name, in lower case and without numbers at the end."""
+    """The words of a column's name, in lower case, without CONVERTED and numbers at the end."""
     words = [word.lower() for word in re.split(r"_|(?<=[a-z])(?=[A-Z])", column.name) if word]
-    while len(words) > 1 and words[-1].isdigit():
+    while len(words) > 1 and (words[-1].isdigit() or words[-1] == CONVERTED):
         words.pop()
     return words or [column.name.lower()]
 
@@ -46,6 +58,9 @@ def is_identifier(column: ColumnSummary, rows: int) -> bool:
         return False
     if re.search(r"(^|_)((?i:id|uuid|identifier)|key|index|rownames)$|[a-z]I[dD]$|^(ID[a-z]|id[_A-Z])", column.name):
         return True
+    # A flight, as UA 1545, is one each day.
+    if re.fullmatch(NUMBERED, column.name.lower()):
+        return True
     # CLIENTNUM, Sample_Number, individual
     name = column.name.lower().replace("_", "")
     numbered = rf"({UNITS}|row|record|sample|order|serial)(num|number|nr|no|code)"
@@ -54,8 +69,8 @@ def is_identifier(column: ColumnSummary, rows: int) -> bool:
     if is_named(column, TIME_OR_PLACE):
         return False
     of_all = column.values == rows - column.missing and rows > FEW_VALUES
-    # PID, CUSTID
-    is_called_so = name.endswith("id") and not re.search(WORDS_IN_ID, name)
+    # PID, CUSTID, distcod
+    is_called_so = bool(re.search("(id|num|number|no|nr|code?)$", name)) and not re.search(WORDS_IN_ID, name)
     return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows or is_called_so)
 
 
@@ -64,3 +79,16 @@ def is_part_of_date(column: ColumnSummary) -> bool:
     if column.kind != "integer" or column.values < 3 or column.least < 0:
         return False
     return any(is_named(column, names) and column.greatest <= most for names, most in PARTS_OF_DATES.items())
+
+
+def happening(columns: Sequence[ColumnSummary]) -> dict[str, str]:
+    """What is known only afterwards -> what was planned, for columns whose names tell such pairs, as `dep_time` and
+    `sched_dep_time` do."""
+    planned: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for column in columns:
+        words = words_of_name(column)
+        rest = "_".join(word for word in words if not re.fullmatch(f"{PLANNED}|{ACTUAL}", word))
+        (planned if any(re.fullmatch(PLANNED, word) for word in words) else others)[column.name] = rest
+    named = {rest: name for name, rest in planned.items() if rest}
+    return {name: named[rest] for name, rest in others.items() if rest in named}

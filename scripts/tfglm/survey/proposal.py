@@ -2,21 +2,34 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import polars as pl
+import scipy.stats
 
 from tfglm.errors import UserError
+from tfglm.families.gaussian import Gaussian
 from tfglm.families.poisson import Poisson
 from tfglm.formula.parse import parse, term_of
 from tfglm.formula.read import columns_of
-from tfglm.formula.response import with_response
+from tfglm.formula.response import computed_response, with_response
 from tfglm.survey import collinear, screening
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import ColumnSummary, described
 from tfglm.survey.flights import COVARIATES
-from tfglm.survey.names import FEW_VALUES, is_identifier, is_named, is_part_of_date
+from tfglm.survey.names import (
+    ARMS,
+    CONVERTED,
+    FEW_VALUES,
+    TIME_OR_PLACE,
+    happening,
+    is_identifier,
+    is_named,
+    is_part_of_date,
+)
 from tfglm.survey.responses import (
+    EXPLAINS,
     FEWEST_ROWS,
     MOST_MISSING,
     ProposedResponse,
@@ -25,7 +38,10 @@ from tfglm.survey.responses import (
 )
 from tfglm.survey.units import unit_of
 
-MOST_COVARIATES, MOST_LEVELS = 8, 50
+MOST_COVARIATES, MOST_LEVELS, MOST_RANDOM, ROWS_OF_A_LEVEL = 8, 50, 1000, 5
+"""Covariates; levels of a factor; levels of random effects, and the fewest rows that each has on average."""
+SKEWED = 3.0
+"""Skewness from which a number that is never below 0 joins as its logarithm, if this is less than half as skewed."""
 FURTHER = f"a further covariate; {MOST_COVARIATES} are enough to begin with"
 """Why a column is left out that could have a term."""
 FEWEST_UNITS_OF_A_LEVEL = 10
@@ -54,7 +70,7 @@ class Proposal:
     """A proposed regression: a response, the columns of the terms that may explain it, and why other columns have no term.
 
     `derive` are columns that terms need. `cluster` is the column within whose values errors may be correlated, if any.
-    `rare` are factors with levels that have too few rows to be informative.
+    `rare` has the fewest rows of a level of some factors, and `why` the reason for the term of a column.
     """
 
     response: ProposedResponse
@@ -62,7 +78,7 @@ class Proposal:
     left_out: dict[str, str]
     derive: dict[str, str] = field(default_factory=dict)
     cluster: str = ""
-    rare: frozenset[str] = frozenset()
+    rare: Mapping[str, int] = field(default_factory=dict)
     requested: str = ""
     """The formula that the user gave."""
     units: int = 0
@@ -73,10 +89,11 @@ class Proposal:
     """Whether the covariates tell classes apart, so that only a penalty keeps coefficients finite."""
     frequency: str = ""
     """The column that says how many equal rows a row stands for."""
+    why: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def formula(self) -> str:
-        return self.requested or f"{self.response.name} ~ {' + '.join(self.terms.values())}"
+        return self.requested or f"{self.response.text or self.response.name} ~ {' + '.join(self.terms.values())}"
 
     @property
     def columns(self) -> list[str]:
@@ -123,8 +140,22 @@ def propose(
     if not flights:
         levelled += [name for name in terms if by_name[name].kind == "text" or is_part_of_date(by_name[name])]
     few = {name: count for name in levelled if (count := levels_of_few_rows(series_of[name]))}
-    choice = _Choice(len(rows), by_name, calendar, response, flights, unit, dict(terms), texts, few, complete)
+    rare, why = dict.fromkeys(few, FEWEST_ROWS), {}
+    may_be_random = not (cluster or response.family.of_classes)
+    for name in () if flights else [name for name in terms if name in texts and by_name[name].values > MOST_LEVELS]:
+        rows_of_levels = series_of[name].drop_nulls().value_counts(sort=True)["count"].to_numpy()
+        levels, last = len(rows_of_levels), max(int(rows_of_levels[MOST_LEVELS - 1]), FEWEST_ROWS)
+        if may_be_random and levels <= MOST_RANDOM and rows_of_levels.sum() >= ROWS_OF_A_LEVEL * levels:
+            terms[name] = f"(1 | {name})"
+            why[name] = f"random effects of {levels:,} levels, which take those of few rows to the mean"
+            few.pop(name, None)
+            rare.pop(name, None)
+        elif rows_of_levels[0] >= last:
+            rare[name], few[name] = last, int((rows_of_levels < last).sum())
+            why[name] = f"levels with {last:,} rows or more; the other {few[name]:,} of {levels:,} are merged"
+    choice = _Choice(len(rows), by_name, calendar, response, flights, unit, dict(terms), texts, few, complete, why)
     by_strength, leaking = (list(terms), {}) if flights else choice.ranked()
+    response = choice.response
     left_out: dict[str, str] = {}
     for name in by_strength:
         reason = next(filter(None, choice.objections(name, leaking.get(name))), None)
@@ -140,7 +171,7 @@ def propose(
         raise UserError(f"no column could explain `{response.name}`, so there is no formula to write{reasons}")
     if response.family.name == Poisson.name:
         explaining = list(dict.fromkeys([*chosen, *filter(None, [exposure])]))
-        seen = choice.complete.select(*explaining, RESPONSE)
+        seen = choice.complete.select(*(name for name in explaining if not choice.is_random(name)), RESPONSE)
         response = overdispersed(response, collinear.unexplained(seen, RESPONSE, choice.factors))
     of_chosen = choice.complete.select(*chosen, RESPONSE)
     penalised = response.family.of_classes and screening.separates(of_chosen, choice.factors, RESPONSE)
@@ -150,7 +181,8 @@ def propose(
         left_out,
         {name: sql for name, sql in calendar.derive.items() if name in chosen},
         "" if penalised else cluster,
-        frozenset(few.keys() & chosen.keys()),
+        {name: rows for name, rows in rare.items() if name in chosen},
+        why={name: why[name] for name in chosen if name in why},
         offset=f"log({exposure})" if exposure else "",
         penalised=penalised,
         units=unit.values if unit and not penalised else 0,
@@ -186,10 +218,24 @@ class _Choice:
     few: Mapping[str, int]
     """The number of levels with few rows, of columns that have such levels."""
     complete: pl.DataFrame
-    """The rows that lack none of the values chosen so far: those that will be fitted."""
+    """The rows that lack none of the values chosen so far: those that will be fitted. Numbers are on the scale of their terms."""
+    why: dict[str, str]
+    """Reasons for terms."""
     chosen: list[str] = field(default_factory=list)
     factors: set[str] = field(default_factory=set)
     coefficients: int = 0
+
+    def __post_init__(self) -> None:
+        of_file = [column for name, column in self.columns.items() if name not in self.calendar.derive]
+        self.afterwards = {} if self.flights else happening(of_file)
+        arms = (column.name for column in of_file if column.values == 2 and is_named(column, ARMS))
+        self.arm = "" if self.flights else next((name for name in arms if name != self.response.source), "")
+        names = [column.name for column in of_file]
+        self.behind_arm = {
+            column.name
+            for column in (of_file[names.index(self.arm) + 1 :] if self.arm else [])
+            if (column.is_numeric or column.values == 2) and not is_named(column, f"{EXPLAINS}|{TIME_OR_PLACE}")
+        }
 
     def ranked(self) -> tuple[list[str], dict[str, str]]:
         """Return the columns, the strongest first, and why some give the response away."""
@@ -205,6 +251,10 @@ class _Choice:
             leaking = screening.leaks(self.complete, numbers, RESPONSE)
             others = [name for name in numbers if name not in leaking]
             leaking |= screening.near_sums(self.complete, others, RESPONSE)
+        if not self.response.family.of_classes:
+            others = [name for name in numbers if name not in leaking]
+            leaking |= screening.twins(self.complete, others, RESPONSE, self.response.source)
+        self.take_logarithms(numbers)
         candidates = [name for name in self.terms if name in self.texts or name in numbers]
         strength = screening.strengths(self.complete, candidates, self.texts, RESPONSE)
         by_strength = sorted(self.terms, key=lambda name: strength.get(name, 0.0), reverse=True)
@@ -216,6 +266,27 @@ class _Choice:
         units = self.unit.values if self.unit else len(self.complete)
         return by_strength, leaking | screening.functions_of_two(self.complete, in_file, units)
 
+    def take_logarithms(self, numbers: Sequence[str]) -> None:
+        """Replace skewed numbers, and a skewed response of a linear regression, by their logarithms."""
+        for name in numbers:
+            if how := skewed(self.complete[name]):
+                self.take_logarithm(name, how)
+        how = skewed(self.complete[RESPONSE]) if self.response.family.name == Gaussian.name else ""
+        if how and not self.response.text:
+            text = logarithm(self.response.name, self.complete[RESPONSE])
+            computed = computed_response(f"{text} ~ 1")
+            name, reason = computed.column if computed else "", f"{self.response.reason}; its logarithm, as it is {how}"
+            self.complete = self.complete.with_columns(on_log_scale(self.complete[RESPONSE]))
+            self.response = replace(self.response, name=name, text=text, reason=reason, columns=(self.response.name,))
+
+    def take_logarithm(self, name: str, why: str) -> None:
+        """Let a number join as its logarithm."""
+        self.terms[name], self.why[name] = logarithm(name, self.complete[name]), why
+        self.complete = self.complete.with_columns(on_log_scale(self.complete[name]))
+
+    def is_random(self, name: str) -> bool:
+        return self.terms.get(name, "").startswith("(1 |")
+
     def objections(self, name: str, leak: str | None) -> Iterator[str | None]:
         """Yield why a column can have no term, or None, from one check after the other: the first reason counts. If errors by
         unit can test the logarithm of a number alone, this becomes its term."""
@@ -226,7 +297,9 @@ class _Choice:
         if name == calendar.date and calendar.derive:
             *others, last = calendar.derive
             yield f"a date; {' and '.join(filter(None, [', '.join(others), last]))} are derived from it"
-        yield unsuitable(column, self.rows, any_levels=self.flights)
+        if f"{name}_{CONVERTED}" in self.columns:
+            yield f"read as {name}_{CONVERTED}"
+        yield unsuitable(column, self.rows, any_levels=self.flights or name in self.why)
         # A fifth of these rows is held out, and in the rest some levels might be rare.
         if name in self.few and column.frequent[0][1] < 2 * FEWEST_ROWS:
             yield f"text of which no value has more than {column.frequent[0][1]} rows, too few to be informative"
@@ -234,38 +307,45 @@ class _Choice:
         if self.unit and is_factor:
             yield untestable(self.complete, name, self.unit.name)
         elif self.unit:
-            self.terms[name], reason = testable_term(self.complete.drop_nulls(name), name, self.unit.name)
+            is_logarithm, reason = testable(self.complete.drop_nulls(name), name, self.unit.name)
+            if is_logarithm:
+                self.take_logarithm(name, f"few {self.unit.name} have nearly all of its variation")
             yield reason
         if response.family.of_classes and is_factor:
             yield lacking_classes(self.complete.drop_nulls(name), name)
-        is_number = not binomial and not response.family.of_classes
-        if is_number and is_cut(self.complete.select(value=name, response=RESPONSE).drop_nulls()):
+        pairs = self.complete.select(value=name, response=RESPONSE).drop_nulls()
+        if not binomial and not response.family.of_classes and is_cut(pairs):
             yield f"a leak: each of its values is a range of {response.name}"
+        if response.family.of_classes and not is_factor and is_cut(pairs.select(value="response", response="value")):
+            yield f"a leak: each {response.name} is a range of it"
+        if name in self.afterwards:
+            yield f"known only afterwards, beside {self.afterwards[name]}; add it if it is known before"
+        if self.arm and name in self.behind_arm:
+            yield f"perhaps an outcome of {self.arm}, as it comes after it in the file; add it if it is known before"
         is_too_late = re.search(ARRIVAL_DELAY, response.source, re.I) and re.search(DEPARTURE_DELAY, name, re.I)
         if not self.flights and is_too_late:
             yield "known only once the flight has left; add it if you predict from there on"
-        if binomial and is_informative(self.complete.select(value=name, response=RESPONSE).drop_nulls(), is_factor):
+        if binomial and is_informative(pairs, is_factor):
             yield f"a leak: it tells {response.name} by itself"
         # Columns derived from a date are not counted, or a table of many columns would lack them.
         if name not in calendar.derive and len(self.chosen) >= MOST_COVARIATES:
             yield FURTHER
         with_it = self.factors | {name} if is_factor else self.factors
         coefficients = self.coefficients + self._size(name)
-        logged = [each for each in (*self.chosen, name) if term_of(self.terms[each]).base]
-        as_terms = self.complete.drop_nulls(name).with_columns(pl.col(logged).cast(pl.Float64).log())
-        yield obstacle(as_terms, [*self.chosen, name], with_it, coefficients, response)
+        names = [*(each for each in self.chosen if not self.is_random(each)), name]
+        yield obstacle(self.complete.drop_nulls(name), names, with_it, coefficients, response, self.is_random(name))
 
     def add(self, name: str) -> None:
         """Choose a column."""
         self.coefficients += self._size(name)
         self.complete = self.complete.drop_nulls(name)
         self.chosen.append(name)
-        if name in self.texts:
+        if name in self.texts and not self.is_random(name):
             self.factors.add(name)
 
     def _size(self, name: str) -> int:
         """How many coefficients a column has; levels of few rows share theirs."""
-        size = self.columns[name].values - 1 if name in self.texts else 1
+        size = self.columns[name].values - 1 if name in self.texts and not self.is_random(name) else 1
         return size - self.few[name] + 1 if name in self.few else size
 
 
@@ -276,22 +356,45 @@ def exposure_in(columns: Sequence[ColumnSummary], response: str) -> str:
     return next((column.name for column in known if is_named(column, EXPOSURES)), "")
 
 
-def testable_term(rows: pl.DataFrame, number: str, unit: str) -> tuple[str, str | None]:
-    """The term of a number, and why errors by unit could not test it.
+def skewed(values: pl.Series) -> str:
+    """Words for a number that is so skewed that its logarithm is better; empty if it is not."""
+    known = values.drop_nulls().cast(pl.Float64)
+    if known.n_unique() <= FEW_VALUES or float(known.to_numpy().min()) < 0:
+        return ""
+    skewness, of_logarithm = (abs(float(scipy.stats.skew(each.to_numpy()))) for each in (known, on_log_scale(known)))
+    if not (skewness > SKEWED and of_logarithm < skewness / 2):
+        return ""
+    least, median, greatest = (float(np.quantile(known.to_numpy(), share)) for share in (0, 0.5, 1))
+    return f"skewed ({least:,.7g} to {greatest:,.7g}, with a median of {median:,.7g})"
 
-    If few units have nearly all of the number's variation, as China and India do of population, its logarithm is the term.
+
+def logarithm(name: str, values: pl.Series) -> str:
+    """The term of the logarithm of a number; of one more, if it may be 0."""
+    return f"log({name})" if bool((values.drop_nulls() > 0).all()) else f"log({name} + 1)"
+
+
+def on_log_scale(values: pl.Series) -> pl.Series:
+    """The values of that term."""
+    is_positive = bool((values.drop_nulls() > 0).all())
+    return (values.cast(pl.Float64) + (0 if is_positive else 1)).log()
+
+
+def testable(rows: pl.DataFrame, number: str, unit: str) -> tuple[bool, str | None]:
+    """Whether a number is to join as its logarithm, and why errors by unit could not test it.
+
+    Its logarithm joins if few units have nearly all of the number's variation, as China and India do of population.
     """
     effective = screening.effective_units(rows, number, unit)
     if effective >= FEWEST_UNITS_OF_A_LEVEL or not len(rows):
-        return number, None
+        return False, None
     if bool((rows[number] > 0).all()):
         of_logarithm = screening.effective_units(rows, pl.col(number).log(), unit)
         if of_logarithm >= 2 * effective:
-            return f"log({number})", None
+            return True, None
     if effective >= FEWEST_EFFECTIVE_UNITS:
-        return number, None
+        return False, None
     return (
-        number,
+        False,
         f"nearly all of its variation is between {effective:.1f} {unit}, too few for errors by {unit} to test it",
     )
 
@@ -334,7 +437,9 @@ def with_formula(
     requested = with_response(formula, response.text or response.name)
     unit = unit_of([column for column in columns if column.name not in (response.source, *terms)], rows)
     cluster = unit.name if unit else calendar.cluster
-    return Proposal(response, terms, {}, derive, cluster, frozenset(rare), requested, unit.values if unit else 0)
+    return Proposal(
+        response, terms, {}, derive, cluster, dict.fromkeys(rare, FEWEST_ROWS), requested, unit.values if unit else 0
+    )
 
 
 def unsuitable(column: ColumnSummary, rows: int, any_levels: bool) -> str | None:
@@ -363,9 +468,11 @@ def obstacle(
     factors: Collection[str],
     coefficients: int,
     response: ProposedResponse,
+    is_random: bool,
 ) -> str | None:
     """Return why the last of the `names`, the candidate, cannot join the covariates chosen so far; None if it can.
-    `complete` are the rows that lack none of the columns. The columns have so many `coefficients` in total."""
+    `complete` are the rows that lack none of the columns. The columns have so many `coefficients` in total. The
+    candidate may have random effects."""
     binomial = response.family.counts_events
     if not all(others_than_the_most_frequent(complete[name]) >= FEWEST_ROWS for name in [*names, RESPONSE]):
         return "with it, too few rows would be left that lack no value"
@@ -377,7 +484,7 @@ def obstacle(
         return f"{bearing:,} rows{rarest} are too few for {coefficients:,} coefficients"
     if binomial and is_informative(complete.select(value=names[-1], response=RESPONSE), names[-1] in factors):
         return f"in the rows that lack no value, it tells {response.name} by itself"
-    return collinear.obstacle(complete.select(names), factors)
+    return None if is_random else collinear.obstacle(complete.select(names), factors)
 
 
 def levels_of_few_rows(values: pl.Series) -> int:
@@ -405,7 +512,7 @@ def is_informative(frame: pl.DataFrame, is_factor: bool) -> bool:
     with one response are beyond all numbers with the other."""
     if is_factor:
         return frame.n_unique() == frame["value"].n_unique()
-    if len(frame) < FEWEST_OF_A_CUT or frame["value"].n_unique() > FEW_VALUES:
+    if len(frame) < FEWEST_OF_A_CUT:
         return False
     ranges = frame.group_by("response").agg(least=pl.min("value"), greatest=pl.max("value"))
     (_, least, greatest), (_, other_least, other_greatest) = ranges.rows()

@@ -28,13 +28,15 @@ FEWEST_ROWS = 10
 MOST_MISSING = 0.2
 """Share of the rows: whoever lacks the value of a covariate is dropped."""
 OUTCOMES = (
-    "target|outcome|response|diagnosis|readmitted|stroke|converted|clicked|subscribed|purchased|bought|surviv(ed|al)|died|dead|"
-    "deaths?|deceased|churn(ed)?|attrition|exited|default(ed)?|fraud|cancell?ed|approved?|reject(ed)?|released|vote|voting"
+    "target|outcome|response|responded|diagnosis|readmitted|stroke|convert(ed)?|conversion|clicked|subscribed|purchased|bought|"
+    "surviv(ed|al)|died|dead|deaths?|deceased|churn(ed)?|attrition|turnover|quit|resigned|exited|retention|retained|renewed|"
+    "promoted|default(ed)?|fraud|cancell?ed|approved?|reject(ed)?|deny|denied|admit(ted)?|hired|passed|failed|failure|released|"
+    "relapsed?|recurrence|takeup|take_up|vote|voting"
 )
 """Names of a response, as a pattern, also as the first or the last of several words."""
-WHOLE_OUTCOMES = "y|purchase|label|class|case|event|success|late|result|risk|returned|won"
+WHOLE_OUTCOMES = "y|purchase|label|class|case|event|success|late|result|risk|returned|won|left|resp|show|no_show"
 """Names of a response that say so only alone."""
-CLASSES = "label|class"
+CLASSES = "label|class|status"
 """Those of a few classes: a class of many numbers is one of a school."""
 AMOUNTS = (
     "(sale)?prices?|msrp|rent|charges?|fares?|tips?|costs?|expens(es?|iture)|spending|sales|revenue|profit|salary|wages?|value|"
@@ -43,6 +45,8 @@ AMOUNTS = (
 """Names of numbers that are often explained, less often than OUTCOMES."""
 FEW_AMOUNTS = "quality|delay"
 """Those that may have few values, as scores do."""
+SCORES = "ratings?|scores?|scr|stars|satisfaction|happiness|grade|gpa|points|pts"
+"""Names of numbers that are explained where no name of an amount or count is there."""
 COUNTS = (
     "visits?|(md|doc)vis(its)?|n?claims?|(claim|n)nb|claim_nb|accidents|crashes|injuries|casualties|rentals|affairs|"
     "satell(ites)?|seizures|deaths|cases|events|incidents|infections|births|ncases|goals|articles|publications|arrests"
@@ -54,11 +58,14 @@ DURATIONS, SMALL = "days|nights|hours|minutes|weeks|months|years", 4
 """Names of numbers of days or the like, and the greatest of them in medians, at least, if they count something."""
 EXPLAINS = (
     "age|sex|gender|(fe)?male|adult|race|ethnic(ity)?|region|country|state|city|county|zip(code)?|postcode|area|married|marital|"
+    "employ(ment|ed|er)?|work|job|home|housing|civil|family|temp(erature)?|hum(idity)?|rh|wind|"
     "education|strat(um|a)|smok(er|ing)|treat(ed|ment)?|arm|group|exposure|offset|weights?|pop(ulation)?|holiday|weekend|season|color|type"
 )
 """Names of columns that explain, and come before what they explain."""
 DECORATION = frozenset(["is", "has", "was", "flag", "status", "event", "indicator", "usd", "eur", "total", "column"])
 """Words around the name of a response."""
+FIRST_OF_R, SCORE = 1.2, 1.5
+"""Ranks between those of a column without a name that tells and of an amount."""
 MOST_MISSING_RESPONSES = 0.5
 """The same of a response that its name or label tells: wages are missing for those who do not work."""
 MOST_CLASSES = 7
@@ -107,12 +114,12 @@ def late_flights(question: Question, rows: pl.DataFrame) -> ProposedResponse:
 
 
 def candidates_of(
-    columns: Sequence[ColumnSummary], rows: pl.DataFrame, is_table: bool = False
+    columns: Sequence[ColumnSummary], rows: pl.DataFrame, is_table: bool = False, from_r: bool = False
 ) -> list[ProposedResponse]:
     """Return the columns that could be the response, the likeliest first. Raises UserError if none could be one.
 
     In a table of counts (`is_table`) the place of a column does not matter, and no column is explained whose name says that it
-    explains.
+    explains. Files with the row names of R (`from_r`) often have the response first.
     """
     never = dummies_of_sets(columns, rows) | squares(columns) | designed(columns, rows)
     if {"x", "y", "z"} <= {column.name.lower() for column in columns}:
@@ -122,6 +129,8 @@ def candidates_of(
         if column.kind == "date" or is_identifier(column, len(rows)):
             continue
         rank, reason = rank_of(column, 1 if is_table else place)
+        if place == 0 and from_r and not reason and rank_of(column, 1)[0]:
+            rank, reason = FIRST_OF_R, "the first column of a file that R wrote"
         if rank is None and is_duration(column, rows[column.name]):
             rank, reason = 1, "a number of days or the like, most of them small"
         if rank is None or column.name in never or (is_table and not rank):
@@ -134,7 +143,7 @@ def candidates_of(
         )
         # A text of few values is one of classes by its name, or as the last column, where such a response often is.
         is_last = place == len(columns) - 1 and rank > 0
-        if are_classes(column, rows) and (rank > 2 or is_last):
+        if are_classes(column, rows) and (rank > 2 or (is_last and column.kind == "text")):
             ranked.append((min(rank, 3), place, column, reason))
         elif is_measured or (column.values == 2 and column.frequent[1][1] >= FEWEST_ROWS):
             ranked.append((rank, place, column, reason))
@@ -152,7 +161,7 @@ def candidates_of(
     return [as_response(column, rows, reason or KINDS[column.values > 2]) for _, _, column, reason in ranked]
 
 
-def rank_of(column: ColumnSummary, place: int) -> tuple[int | None, str]:
+def rank_of(column: ColumnSummary, place: int) -> tuple[float | None, str]:
     """How likely a column is the response by name, label and place, and why, if name or label says so; None if it never is."""
     words = words_of_name(column)
     plain = [word for word in words if word not in DECORATION] or words
@@ -160,7 +169,8 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[int | None, str]:
     named_so = OUTCOMES if is_many and re.fullmatch(CLASSES, "_".join(plain)) else f"{OUTCOMES}|{WHOLE_OUTCOMES}"
     if re.fullmatch(named_so, "_".join(plain)) or re.fullmatch(OUTCOMES, plain[-1]):
         return 4, named
-    if re.fullmatch(OUTCOMES, plain[0]):
+    is_status = words[-1] == "status" and place > 0 and column.values <= MOST_CLASSES
+    if re.fullmatch(OUTCOMES, plain[0]) or (is_status and not any(re.fullmatch(EXPLAINS, word) for word in words)):
         return 3, named
     if is_named(column, TIME_OR_PLACE):
         return None, ""
@@ -169,6 +179,8 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[int | None, str]:
     amounts = f"(ln?|log)?_?({amounts})"
     if column.is_numeric and (is_named(column, f"{amounts}|{COUNTS}") or re.fullmatch(WHOLE_COUNTS, "_".join(words))):
         return 2, named
+    if column.is_numeric and is_named(column, SCORES):
+        return SCORE, named
     of_label = re.findall(r"[^\W\d_]+", column.label.lower())
     labelled = "labelled as a response often is"
     if any(re.fullmatch(OUTCOMES, word) for word in of_label):
@@ -181,8 +193,10 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[int | None, str]:
 
 
 def are_classes(column: ColumnSummary, rows: pl.DataFrame) -> bool:
-    """Whether a column is a text, or a number with labels, of three to MOST_CLASSES values that have enough rows each."""
-    if not 2 < column.values <= MOST_CLASSES or not (column.kind == "text" or column.labels):
+    """Whether a column has three to MOST_CLASSES values with enough rows each, and is a text or a number of classes by name or
+    labels."""
+    is_class = column.kind == "text" or column.labels or is_named(column, CLASSES)
+    if not 2 < column.values <= MOST_CLASSES or not is_class:
         return False
     return rows_of_the_rarest(rows[column.name].drop_nulls()) >= FEWEST_ROWS
 
@@ -192,7 +206,7 @@ def rows_of_the_rarest(values: pl.Series) -> int:
     return int(values.alias("value").value_counts()["count"].to_numpy().min())
 
 
-Ranked = tuple[int, int, ColumnSummary, str]
+Ranked = tuple[float, int, ColumnSummary, str]
 """How likely a column is the response, its place, and why."""
 
 

@@ -13,6 +13,10 @@ MOST_ROWS = 20_000
 LEFT = 1e-6
 """Share of the variance of a response below which what is left of it is rounding error."""
 
+TWIN, LIKE, ALIKE = 0.999, 0.5, 0.4
+"""Correlation from which a number is nearly the response; the same of one with a like name, and the share of letters that such
+names begin and end with."""
+
 LACKING, NEAR_ONE, MATTERS = 0.03, 0.1, 1.5
 """Largest share of a total's variance in amounts that the file lacks, largest distance of a part's slope from 1, and smallest
 factor on the remaining variance if a part is dropped."""
@@ -87,6 +91,31 @@ def near_sums(rows: pl.DataFrame, numbers: Sequence[str], response: str) -> dict
         elif response in units:
             found[total] = f"a leak: nearly the sum {' + '.join(units)}"
     return found
+
+
+def twins(rows: pl.DataFrame, numbers: Sequence[str], response: str, source: str) -> dict[str, str]:
+    """The numbers that may be the response in other words, with the reason for each: nearly the same, or alike by name and value,
+    as the scores of two tests are. `source` is the name that the response has in the file."""
+    found = {}
+    for name in numbers:
+        pairs = drawn(rows.select(name, response).drop_nulls())
+        if min(pairs[name].n_unique(), pairs[response].n_unique(), len(pairs) - 2) < 2:
+            continue
+        correlation = abs(float(np.corrcoef(pairs[name].cast(pl.Float64), pairs[response].cast(pl.Float64))[0, 1]))
+        if correlation >= TWIN or (are_alike(name, source) and correlation >= LIKE):
+            found[name] = (
+                f"a leak, if it is measured with {source} (correlation {correlation:.2f}); add it if it is known before"
+            )
+    return {} if len(found) == len(numbers) else found
+
+
+def are_alike(name: str, other: str) -> bool:
+    """Whether two names are as long and begin and end alike, as `mathscr` and `readscr`."""
+    same = [first == second for first, second in zip(name, other, strict=False)]
+    same_from_end = [first == second for first, second in zip(name[::-1], other[::-1], strict=False)]
+    common = sum(len(list(itertools.takewhile(bool, each))) for each in (same, same_from_end))
+    is_word = sum(letter.isalpha() for letter in name) > 2
+    return is_word and abs(len(name) - len(other)) <= 1 and common >= ALIKE * len(name)
 
 
 def linear_parts(rows: pl.DataFrame, numbers: Sequence[str], response: str) -> tuple[list[str], list[float]]:

@@ -1,11 +1,12 @@
 """Whom or what the rows of a file are about, if rows repeat them: errors of rows of one unit may be alike."""
 
+import re
 from collections.abc import Sequence
 
 import polars as pl
 
 from tfglm.survey.columns import ColumnSummary
-from tfglm.survey.names import OCCASIONS, TIME_OR_PLACE, UNITS, is_identifier, is_named
+from tfglm.survey.names import NUMBERED, OCCASIONS, TIME_OR_PLACE, UNITS, is_identifier, is_named
 
 FEWEST_UNITS, FEWEST_ROWS_OF_A_UNIT, LARGEST_UNIT = 20, 2, 0.2
 """Fewest units, and fewest rows of one on average, for errors by unit, and the largest share of the rows that one may have."""
@@ -22,7 +23,8 @@ def unit_of(columns: Sequence[ColumnSummary], rows: pl.DataFrame, fewest: int = 
     """The first column that says by its name whom or what rows are about, or that is the unit of a panel, if rows repeat it.
     There are `fewest` units at least."""
     for column in columns:
-        if column.kind not in ("integer", "text") or column.missing or not column.values:
+        is_route = re.fullmatch(NUMBERED, column.name.lower())
+        if column.kind not in ("integer", "text") or column.missing or not column.values or is_route:
             continue
         repeats = column.values >= fewest and len(rows) >= FEWEST_ROWS_OF_A_UNIT * column.values
         if not repeats or (fewest == FEWEST_UNITS and column.frequent[0][1] > LARGEST_UNIT * len(rows)):

@@ -18,7 +18,6 @@ from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import MEANINGS, ColumnSummary
 from tfglm.survey.names import FEW_VALUES
 from tfglm.survey.proposal import Proposal
-from tfglm.survey.responses import FEWEST_ROWS
 
 THOUSANDS = {",": "commas", ".": "points", "'": "apostrophes", "blank": "blanks"}
 SEPARATORS = {"tab": "tabs", ";": "semicolons", "|": "vertical bars"}
@@ -40,7 +39,7 @@ def config_text(
     the survey in words, and `bad_rows` says whether some lines are unreadable."""
     values: dict[str, Any] = {"source": source, "layout": layout, "looked_at": looked_at, "bad_rows": bad_rows}
     values |= {"proposal": proposal, "response": proposal.response, "calendar": calendar, "account": account(columns)}
-    values |= {"may_be_factors": may_be_factors(columns, proposal), "fewest_rows": FEWEST_ROWS}
+    values |= {"may_be_factors": may_be_factors(columns, proposal)}
     values |= {"gigabytes": f"{LARGEST_FOR_ONE_PROCESS / 1e9:.0f}"}
     return templates().get_template("config.yaml.j2").render(values)
 
