@@ -13,12 +13,11 @@ def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     settings = arguments.settings
     dictionary = merge(files, settings.missing, settings.rare, settings.order)
-    kinds = {name: column.kind for name, column in dictionary.columns.items()}
-    rows = account(files, dictionary) | {"columns": kinds, "data": dictionary.data}
+    rows = account(files, dictionary)
     dictionary.write(arguments.dictionary)
     digests.write_json(arguments.rows, rows, indent=2)
     command.log(f"{rows['read']:,} rows read, {dictionary.rows['train']:,} to train on")
-    for name, kind in kinds.items():
+    for name, kind in rows["columns"].items():
         command.log(f"  column {name}: {MEANINGS[kind]}")
 
 

@@ -4,6 +4,7 @@ import argparse
 import fcntl
 import functools
 import hashlib
+import importlib.util
 import io
 import json
 import os
@@ -24,6 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import threadpoolctl
 import xxhash
+import yaml
 from pyarrow import parquet
 
 import tfglm
@@ -85,7 +87,8 @@ ONE_AT_A_TIME = threading.RLock()
 class FittedModel(Model):
     """What `fit` returns: a `Model` whose tables are made when they are first asked for.
 
-    `remarks` say how columns were read; they follow the warnings of the fit. `names` are the columns by plain names.
+    `remarks` say how columns were read; they follow the warnings of the fit. `names` are the columns by plain names. `sections`
+    are those of the config that does the same, and `layout` says how its files are read.
 
     Attributes
     ----------
@@ -104,8 +107,11 @@ class FittedModel(Model):
         files: Sequence[IngestedFile],
         remarks: Mapping[str, str],
         names: Mapping[str, str],
+        layout: Layout,
+        sections: dict[str, Any],
     ) -> None:
         super().__init__(folder)
+        self._layout, self._sections = layout, sections
         self.fit["warnings"] = [*self.fit["warnings"], *(f"{name}: {remark}" for name, remark in remarks.items())]
         self._plain = {source: name for name, source in names.items()}
         self._settings, self._ingested = settings, files
@@ -173,6 +179,47 @@ class FittedModel(Model):
             results = ModelResults(self.folder, self._settings, NO_WORDS, has_curves)
             model_pages.PICTURES[picture](results, [svg, *([Path(file)] if file else [])])
         return DrawnModel(svg.read_text(encoding="utf-8"))
+
+    def write_config(self, path: str | PathLike[str]) -> list[Path]:
+        """Write the config with which the workflow makes the same fit, and its layout beside it; return both paths.
+
+        Raises UserError for a fit to a table, for files that are there already, and where the disk refuses.
+        """
+        if self._sections["data"]["files"] == [str(self.folder / TABLE)]:
+            raise UserError(
+                "write_config: the workflow reads files, and these rows are a table; write it to a file first"
+            )
+        config = Path(path)
+        layout = config.with_name(f"{config.stem}.layout.yaml")
+        if there := [str(each) for each in (config, layout) if each.exists()]:
+            raise UserError(
+                f"{' and '.join(there)} would be overwritten; move or delete what is there, or give another name"
+            )
+        sections = {**self._sections, "data": {**self._sections["data"], "layout": str(layout)}}
+        texts = {layout: self._layout.model_dump(mode="json", exclude_defaults=True), config: sections}
+        for each, content in texts.items():
+            with writing(each):
+                each.parent.mkdir(parents=True, exist_ok=True)
+                plain = json.loads(json.dumps(content, default=lambda value: getattr(value, "item", value.__str__)()))
+                each.write_text(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        return [config, layout]
+
+    def write_pages(self, path: str | PathLike[str], command: str = "tfglm.fit(...)") -> list[Path]:
+        """Write the pages that the workflow has of a model: the first to `path`, and those it links to beside it.
+
+        Their pictures are inside of them, and `command` is what they say made them. Returns the paths. Raises UserError where
+        the disk refuses.
+        """
+        if importlib.util.find_spec("matplotlib") is None:
+            raise UserError("pages have pictures, which need matplotlib: pip install matplotlib")
+        with quietly(self.name):
+            from tfglm.report.one_model import write_pages  # imports matplotlib
+
+            data = load(self._sections, self.name).data
+            first = Path(path)
+            first = first if first.suffix in (".html", ".htm") else first.with_name(f"{first.name}.html")
+            asked = self.folder, self._settings, data, self._layout, self._ingested
+            return write_pages(*asked, self._result, first, command)
 
 
 class DrawnModel(str):
@@ -308,7 +355,8 @@ def _fitted(
     table = _as_table(data, [*needed.values()]) if next(iter(sources)) == TABLE else None
     read = _read(sources, table, header, dialect, needed, selection, cache)
     config = in_order(config, read.files, orders_of(data, needed))
-    fitted = _fit_files(folder, config, name, read.layout, read.files, read.remarks, names)
+    sections = raw | {"models": {name: model}}
+    fitted = _fit_files(folder, config, name, read.layout, read.files, read.remarks, names, sections)
     fitted._read = read
     return fitted
 
@@ -461,8 +509,9 @@ def _fit_files(
     files: Sequence[IngestedFile],
     remarks: Mapping[str, str],
     names: Mapping[str, str],
+    sections: dict[str, Any],
 ) -> FittedModel:
-    """Fit the model of a config to ingested files."""
+    """Fit the model of a config, which has these sections, to ingested files."""
     section = config.models[name]
     dictionary = merge(files, config.data.missing, config.data.rare, config.data.order)
     dictionary.write(folder / "dictionary.json")
@@ -500,7 +549,7 @@ def _fit_files(
         fit=folder / "fit.json",
     )
     fitting.fit(fitting.Job(arguments, design, files, Progress(None, name)), LocalExecutor())
-    fitted = FittedModel(folder, results, files, remarks, names)
+    fitted = FittedModel(folder, results, files, remarks, names, layout, sections)
     for table in ("coefficients.csv", "terms.csv"):
         fitted._result(table)
     return fitted

@@ -5,6 +5,7 @@
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,10 @@ def parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="another key of a model in the config, as YAML has it: std_errors=robust, absorb='[tailnum]'",
     )
+    fit.add_argument(
+        "--html", metavar="PAGE", help="write the pages of the model, which open from a file, to PAGE.html"
+    )
+    fit.add_argument("--config", metavar="CONFIG", help="write the config with which `tfglm run` makes the same fit")
     init = add("init", "Inspect a file of data, and write a config that fits a first regression to it")
     init.add_argument("csv", help=FILE_OF_DATA)
     for key, words in REQUEST.items():
@@ -204,7 +209,13 @@ def do(words: Sequence[str]) -> int:
         from tfglm.call import fit  # imports the engine
 
         family = {"family": arguments.family} if arguments.family else {}
-        print(fit(arguments.formula, arguments.data, **family, **keys_of(arguments.set)).summary())
+        fitted = fit(arguments.formula, arguments.data, **family, **keys_of(arguments.set))
+        print(fitted.summary())
+        command = shlex.join(["tfglm", *words])
+        written = fitted.write_pages(arguments.html, command) if arguments.html else []
+        written += fitted.write_config(arguments.config) if arguments.config else []
+        if written:
+            print(f"Written: {', '.join(map(str, written))}")
         return 0
     if arguments.command == "clean":
         clean([Path(name) for name in arguments.config] or configs_here())

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +19,8 @@ import statsmodels.formula.api as smf
 import tfglm
 from pools import estimates_of, fit_files, ingest_frame
 from tfglm import call, console
+from tfglm.config import load, load_layouts
+from tfglm.config.files import read
 from tfglm.errors import UserError
 from tfglm.results import coefficients, csv_files
 
@@ -361,3 +364,31 @@ def test_the_command_prints_the_summary(tmp_path, capsys):
     )
     with pytest.raises(UserError, match="--set robust: expected KEY=VALUE"):
         console.do(["fit", "flights.csv", FORMULA, "--set", "robust"])
+
+
+def test_the_command_writes_pages_and_the_config_of_the_same_fit(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.rename(columns={"carrier": "the carrier"}).to_csv("few flights.csv", index=False)
+    formula = "late ~ the_carrier + s(distance, k=5)"
+    words = ["fit", "few flights.csv", formula, "--family", "binomial", "--set", "where={near: distance < 800}"]
+    assert console.do([*words, "--html", "of us/page", "--config", "config/late.yaml"]) == 0
+    assert capsys.readouterr().out.endswith("page_rows.html, config/late.yaml, config/late.layout.yaml\n")
+    pages = sorted(Path("of us").iterdir())
+    assert [page.name for page in pages] == [
+        "page.html",
+        *(f"page_{name}.html" for name in ("coefficients", "columns", "rows")),
+    ]
+    text = {page.name: page.read_text() for page in pages}
+    linked = re.findall(r'(?:href|src)="([^"#]+)', "".join(text.values()))
+    assert {address for address in linked if not address.startswith("data:")} == set(text)
+    assert "tfglm fit &#39;few flights.csv&#39;" in text["page.html"] and 'src="data:image/svg+xml' in text["page.html"]
+    config = load(read(Path("config/late.yaml")), "config/late.yaml")
+    (layout,) = load_layouts(config.data).values()
+    keys = {"where": {"near": "distance < 800"}}
+    fitted = tfglm.fit(formula, "few flights.csv", "binomial", **keys)
+    assert layout == fitted._layout and config.data.where == keys["where"] and config.data.split.train == "TRUE"
+    assert config.models["model"].formula == formula
+    with pytest.raises(UserError, match=r"config/late.yaml and config/late.layout.yaml would be overwritten"):
+        fitted.write_config("config/late.yaml")
+    with pytest.raises(UserError, match="these rows are a table"):
+        tfglm.fit(FORMULA, FRAME).write_config("config/table.yaml")

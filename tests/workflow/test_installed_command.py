@@ -17,6 +17,7 @@ import pytest
 from browser import broken_links
 from packages import linked_packages
 from runs import REPOSITORY, contents
+from tfglm.call import fit
 
 PACKED = (
     "LICENSE",
@@ -150,6 +151,11 @@ def test_a_file_becomes_tables_and_pages_without_a_checkout(tfglm, tmp_path):
     call(tfglm, folder, "report")
     assert contents(results).keys() - before.keys() == {"report.html"}
     assert {name: digest for name, digest in contents(results).items() if name != "report.html"} == before
+    formula, table = "log(price) ~ shop + sold", "results/again/models/model/coefficients.csv"
+    call(tfglm, folder, "fit", "sales: all.csv", formula, "--config", "config/again.yaml")
+    call(tfglm, folder, "run", "config/again.yaml", "--", table)
+    fitted = fit(formula, folder / "sales: all.csv")
+    assert (folder / table).read_bytes() == (fitted.folder / "coefficients.csv").read_bytes()
     call(tfglm, folder, "clean")
     left = {"config", "sales: all.csv", "snakemake.py", "tfglm.py", "numpy.py"}
     assert {path.name for path in folder.iterdir()} == left

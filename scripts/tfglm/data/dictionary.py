@@ -398,7 +398,7 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
 
     A row that lacks values in several columns counts under all their names together. Rows that are only predicted may lack
     any. `rare` counts by column the levels, and their training rows, that are one level for being rare. `alike` has by column
-    the groups of levels that look the same, each a list of levels with their training rows.
+    the groups of levels that look the same, each a list of levels with their training rows; `columns` has their kinds.
     """
     by_file = {file.manifest.file: account_file(file, dictionary.required) for file in files}
     rare = {
@@ -412,7 +412,8 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
         if column.kind == "text" and column.distinct and column.distinct <= MOST_COMPARED
     }
     alike = {name: groups for name, values in texts.items() if (groups := alike_levels(values))}
-    return {**added(list(by_file.values())), "rare": rare, "alike": alike, "files": by_file}
+    kinds = {"columns": {name: column.kind for name, column in dictionary.columns.items()}, "data": dictionary.data}
+    return {**added(list(by_file.values())), "rare": rare, "alike": alike, "files": by_file, **kinds}
 
 
 def alike_levels(values: pl.DataFrame) -> list[list[tuple[str, int]]]:
