@@ -138,7 +138,7 @@ class LogHandler(LogHandlerBase):
     def _say_error(self, text: str) -> None:
         """An error of Snakemake. If it is one of the user's, the places in the rules are left out."""
         if not any(words in text for words in REPEATED):
-            text, places = re.subn(r"\AWorkflowError in file .*, line \d+:\n", "error: ", text)
+            text, places = re.subn(r"\A(?:WorkflowError in file .*, line \d+|error):\n", "error: ", text)
             self._say(re.sub(r'\n  File ".*", line \d+, in .*', "", text) if places else text)
 
     def _remark(self, record: logging.LogRecord) -> None:

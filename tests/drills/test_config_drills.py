@@ -182,7 +182,7 @@ def test_snakemake_uses_or_refuses_a_config_with_a_reason(tmp_path):
         text = yaml.dump(config_cases.case(seed), allow_unicode=True)
         (tmp_path / "config" / "config.yaml").write_text(text, encoding="utf-8", errors="backslashreplace")
         done = snakemake(tmp_path, "--dry-run")
-        reason = re.search(r"WorkflowError.*:\n(.+)", done.stdout)
+        reason = re.search(r"(?:WorkflowError.*|error):\n(.+)", done.stdout)
         outcomes[seed] = "planned" if done.returncode == 0 else reason[1] if reason else f"DEFECT: {done.stdout[-500:]}"
         if "Traceback" in done.stdout or "secret" in done.stdout:
             outcomes[seed] = f"DEFECT: {done.stdout[-500:]}"

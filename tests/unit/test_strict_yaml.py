@@ -27,7 +27,29 @@ CODE = "__use_yte__: true\ncluster:\n  workers: ?open('ran', 'w').write('1') + 1
         ("[" * 5000, ": its sections are nested too deeply"),
         ("a: " + "1" * 5000, ": a value cannot be read: "),
         ("a: 2024-13-45", ": a value cannot be read: month must be in 1..12; put it in quotes"),
-        ("a: !!python/name:os.system", ", line 1: could not determine a constructor for the tag"),
+        ("a: !!python/name:os.system", ", line 1: `!python/name:os.system` is a tag of YAML"),
+        (
+            "a:\n  b: !x [c]",
+            ", line 2: `!x` is a tag of YAML, which config files do not have; put a text in quotes\n  b: !x [c]",
+        ),
+        (
+            "a:\n  b: 1\n  c [d, e]\nf: 2",
+            ", line 3: this is not YAML: a key has no colon after it; write `key: value`\n  c [d, e]",
+        ),
+        ("a\n  b: 1", ", line 1: this is not YAML: a key has no colon after it; write `key: value`\n  a"),
+        ("a:\n  b: 1\n  c 2", ", line 3: this is not YAML: a key has no colon after it; write `key: value`\n  c 2"),
+        (
+            "a:\n  b: 1\n c: 2",
+            ", line 3: this is not YAML: the line is not indented like the others of its section\n  c: 2",
+        ),
+        ("a:\n  b: c\n   d: 2", ", line 3: this is not YAML: a second colon, or a deeper indentation than"),
+        ("a: [b,\nc: 2", ", line 1: this is not YAML: a list or mapping that begins here lacks a comma"),
+        (
+            "a: b\nc: 'd\ne: 1",
+            ", line 2: this is not YAML: a text that begins here with a quote has no closing quote\n  c: 'd",
+        ),
+        ("a: 'b' = c", ", line 1: this is not YAML: text follows a text in quotes; put the whole value in quotes"),
+        ("a: @b", ", line 1: this is not YAML: a text that begins with this sign must be in quotes\n  a: @b"),
         ("a: 1\n---\nb: 2", ", line 2: this is not YAML: "),
         (
             "a:\n  b: 1\n\tc: 2",

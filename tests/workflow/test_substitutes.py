@@ -3,7 +3,9 @@
 import inspect
 from types import SimpleNamespace
 
+import snakemake.exceptions
 import snakemake.logging
+import snakemake.rules
 import snakemake_executor_plugin_slurm as slurm
 from snakemake.executors.local import Executor
 from snakemake.io import wait_for_files
@@ -11,7 +13,9 @@ from snakemake.jobs import GroupJob
 from snakemake.path_modifier import PathModifier
 from snakemake.scheduling.job_scheduler import JobScheduler
 
+from tfglm.errors import UserError
 from tfglm.workflow import substitutes
+from tfglm.workflow.values import Refusal, refusing
 
 
 def test_snakemake_still_pauses_where_the_workflow_shortens_its_pauses():
@@ -51,6 +55,26 @@ def test_the_prefix_of_a_module_is_for_what_the_workflow_writes_alone():
     placed = substitutes.own_prefix(SimpleNamespace(modifier=modifier))
     assert placed("results/sales") == "below/results/sales"
     assert modifier.path_modifier.replace_prefix("data/sales.csv") == "data/sales.csv"
+
+
+def test_functions_of_rules_still_wrap_what_they_raise():
+    assert "raise InputFunctionException(e, rule=self, wildcards=wildcards)" in inspect.getsource(snakemake.rules)
+    refusal = Refusal("no such model")
+    assert substitutes.InputFunctionException(refusal, rule=None, wildcards={}) is refusal
+    rule = SimpleNamespace(workflow=SimpleNamespace(linemaps={}), name="chief", lineno=1, snakefile="x")
+    other = substitutes.InputFunctionException(ValueError("no number"), rule=rule, wildcards={})
+    assert isinstance(other, snakemake.exceptions.InputFunctionException) and "no number" in str(other)
+
+
+def test_a_refusal_is_its_message_alone():
+    try:
+        with refusing("a.yaml"):
+            raise UserError("models.m: no column `a`")
+    except Refusal as error:
+        places = {__file__: dict.fromkeys(range(1000), 1)}
+        assert (
+            snakemake.exceptions.format_exception_to_string(error, places) == "error:\na.yaml: models.m: no column `a`"
+        )
 
 
 def test_the_output_of_snakemake_still_has_the_name_by_which_it_is_replaced():

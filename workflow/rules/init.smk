@@ -1,25 +1,24 @@
 # Writes a first config for a file. Separate from all other rules, because these need a config.
 
-from snakemake.exceptions import WorkflowError
-
 
 include: "scripts.smk"
 
 
 from tfglm import console
+from tfglm.workflow.values import Refusal
 
 if not isinstance(config.get("csv"), str):
-    raise WorkflowError("`init` inspects one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")
+    raise Refusal("`init` inspects one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")
 
 KEYS = ("csv", *console.REQUEST)
 UNKNOWN = ", ".join(f"`{key}`" for key in config if key not in KEYS)
 if UNKNOWN:
-    raise WorkflowError(f"`init` has no key {UNKNOWN}; its keys are {', '.join(KEYS)}")
+    raise Refusal(f"`init` has no key {UNKNOWN}; its keys are {', '.join(KEYS)}")
 
 REQUEST = {key: config[key] for key in KEYS if key in config}
 NO_TEXT = [key for key, value in REQUEST.items() if not isinstance(value, (str, int, float))]
 if NO_TEXT:
-    raise WorkflowError(f"`init` needs a text for {NO_TEXT[0]}, as in --config csv=flights.csv {NO_TEXT[0]}='...'")
+    raise Refusal(f"`init` needs a text for {NO_TEXT[0]}, as in --config csv=flights.csv {NO_TEXT[0]}='...'")
 
 
 localrules:

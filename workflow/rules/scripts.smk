@@ -78,3 +78,4 @@ from tfglm.workflow.fork import RunServer
 
 FORK_SERVER = RunServer(workflow, SCRIPTS)
 substitutes.show_stages(workflow, SCRIPTS.parent)
+substitutes.refuse_in_functions()

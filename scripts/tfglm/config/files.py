@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
@@ -100,13 +101,8 @@ def _from_yaml(text: str, where: str) -> Any:
             return None
         _check_size(node, where)
         return loader.construct_document(node)
-    except yaml.constructor.ConstructorError as error:
-        raise UserError(f"{where}{_line(error)}: {error.problem}") from None
     except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or str(error)
-        if "'\\t'" in problem:
-            problem = "a tab, where YAML takes blanks alone; replace it with blanks"
-        raise UserError(f"{where}{_line(error)}: this is not YAML: {problem}") from None
+        raise UserError(f"{where}{_problem(error, text)}") from None
     except RecursionError:
         raise UserError(f"{where}: its sections are nested too deeply; write it flatter") from None
     except ValueError as error:
@@ -117,9 +113,50 @@ def _from_yaml(text: str, where: str) -> Any:
             loader.dispose()
 
 
-def _line(error: yaml.YAMLError) -> str:
+TAG = re.compile("could not determine a constructor for the tag '(?:tag:yaml.org,2002:)?!?(.*)'")
+
+COLON = "a key has no colon after it; write `key: value`"
+
+MISTAKES = {
+    "could not find expected ':'": ("context", COLON),
+    "mapping values are not allowed": (
+        "problem",
+        "a second colon, or a deeper indentation than that of the key before; put a text with `: ` in quotes",
+    ),
+    "expected <block end>": ("problem", "the line is not indented like the others of its section"),
+    "expected ',' or": ("context", "a list or mapping that begins here lacks a comma, a quote or its end"),
+    "unexpected end of stream": ("context", "a text that begins here with a quote has no closing quote"),
+    "cannot start any token": ("problem", "a text that begins with this sign must be in quotes"),
+}
+"""What PyYAML says of common mistakes: which of its two marks has the line, and words for it."""
+
+
+def _problem(error: yaml.YAMLError, text: str) -> str:
+    """The line of the mistake, what it is, and the text of the line."""
+    said = getattr(error, "problem", None) or str(error)
     mark = getattr(error, "problem_mark", None)
-    return f", line {mark.line + 1}" if mark else ""
+    if not mark:
+        return f": this is not YAML: {said}"
+    lines = text.splitlines()
+    # Where the text ends, the mark is behind its last line.
+    number = min(mark.line, len(lines) - 1)
+    words = f"this is not YAML: {said}"
+    if isinstance(error, yaml.constructor.ConstructorError):
+        tag = TAG.match(said)
+        words = f"`!{tag[1]}` is a tag of YAML, which config files do not have; put a text in quotes" if tag else said
+    elif "\t" in lines[number][: mark.column + 1] and not lines[number][: mark.column].strip():
+        words = "this is not YAML: a tab, where YAML takes blanks alone; replace it with blanks"
+    elif known := next((MISTAKES[key] for key in MISTAKES if key in said), None):
+        which, of_user = known
+        context, before = error.context_mark, next(filter(str.strip, reversed(lines[:number])), ":")
+        if which == "context" and context:
+            number = context.line
+        elif "mapping" in said and ":" not in before:
+            number, of_user = len(lines[:number]) - 1 - lines[:number][::-1].index(before), COLON
+        elif "block end" in said and lines[number][: mark.column].strip():
+            of_user = "text follows a text in quotes; put the whole value in quotes"
+        words = f"this is not YAML: {of_user}"
+    return f", line {number + 1}: {words}\n  {short(lines[number].strip())}"
 
 
 def _check_size(root: yaml.Node, where: str) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from tfglm.addresses import is_address
@@ -19,7 +18,7 @@ from tfglm.workflow import kept, snapshot, substitutes
 from tfglm.workflow.input_files import UNSAFE
 from tfglm.workflow.plan import Plan
 from tfglm.workflow.processes import Processes
-from tfglm.workflow.values import refusing
+from tfglm.workflow.values import Refusal, refusing
 
 NEED_TENSORFLOW = {
     "chief": "a fit by several processes",
@@ -92,7 +91,7 @@ def check_machine(plan: Plan, processes: Processes, scripts: Path) -> None:
     line = [sys.executable, str(scripts / "isolate.py"), "--try"]
     reason = subprocess.run(line, capture_output=True, encoding="utf-8", errors="replace").stdout.strip()
     if reason and isolate == "always":
-        raise WorkflowError(
+        raise Refusal(
             f"`cluster: {{isolate: always}}`, but a fit cannot have a network of its own here: {reason}\n"
             f"  with `auto` it runs without one; README.md (Security) says what that means"
         )
@@ -107,7 +106,7 @@ def check_nodes(plan: Plan) -> None:
     """Refuse a fit on several nodes if nothing starts processes on the other nodes."""
     nodes, executor = plan.config.cluster.nodes, plan.workflow.executor_plugin.name
     if nodes > 1 and not (plan.workflow.local_exec or executor == pending.EXECUTOR):
-        raise WorkflowError(
+        raise Refusal(
             f"cluster.nodes: {nodes}: with the executor `{executor}` all processes of a fit run on one node; "
             "remove the key, or write --config 'cluster={nodes: 1}'"
         )
@@ -138,7 +137,7 @@ def watch_queue(workflow: Any, given_up: list[str]) -> None:
 
 
 def paths_to_pack(plan: Plan, configs: Iterable[str]) -> dict[str, list[str]]:
-    """Return the user's files, by their archive. Data is not sent again after an edit of the config. Raises WorkflowError
+    """Return the user's files, by their archive. Data is not sent again after an edit of the config. Raises Refusal
     for files that would have another path in the folder of the job, or that Snakemake cannot name."""
     layouts = [name for name in [*plan.layouts, *plan.layouts_to_score] if name.endswith((".yaml", ".yml"))]
     code = [os.path.relpath(path) for path in plan.code_of_networks()]
@@ -149,12 +148,12 @@ def paths_to_pack(plan: Plan, configs: Iterable[str]) -> dict[str, list[str]]:
     }
     for path in [path for paths in packed.values() for path in paths]:
         if Path(path).is_absolute() or ".." in Path(path).parts:
-            raise WorkflowError(
+            raise Refusal(
                 f"`{path}`: a job without a shared file system has the files of {Path.cwd()} alone\n"
                 "  move the file there, or make a link to it there, and write the path from there"
             )
         if UNSAFE.search(path):
-            raise WorkflowError(f"`{path}`: Snakemake does not send a file with {{, }}, < or > in its name; rename it")
+            raise Refusal(f"`{path}`: Snakemake does not send a file with {{, }}, < or > in its name; rename it")
     return packed
 
 
@@ -163,7 +162,7 @@ def check_scripts(workflow: Any, scripts: Path) -> None:
     line = ["git", "ls-files", "--recurse-submodules", str(scripts / "forked.py")]
     is_sent = workflow.remote_execution_settings.job_deploy_sources
     if is_sent and not subprocess.run(line, capture_output=True).stdout:
-        raise WorkflowError(
+        raise Refusal(
             f"{scripts}: Snakemake sends to its jobs what git tracks in {Path.cwd()}, and these files are not among them\n"
             "  run it in a clone of the repository, with your config and data below that folder"
         )

@@ -14,7 +14,7 @@ def files_to_check(workflow: Any) -> list[Path]:
 
 
 def check(workflow: Any) -> None:
-    """Raise WorkflowError for a config that repeats a key, repeats itself without end, or runs as Python."""
+    """Raise Refusal for a config that repeats a key, repeats itself without end, or runs as Python."""
     with refusing():
         for path in files_to_check(workflow):
             read(path, may_run_code=workflow.modifier.skip_configfile)

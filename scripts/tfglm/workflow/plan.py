@@ -43,7 +43,7 @@ from tfglm.workflow.input_files import UNSAFE, FilesToRead, readable, status_of
 from tfglm.workflow.kept import READS_HEADERS, remembered
 from tfglm.workflow.models import PlannedModel
 from tfglm.workflow.paths import FIT, Paths
-from tfglm.workflow.values import Wildcards, json_of, key_of, literal, one_of, refusing
+from tfglm.workflow.values import Refusal, Wildcards, json_of, key_of, literal, one_of, refusing
 
 MOST_LISTED = 100_000
 """Objects of a storage that a pattern may begin with."""
@@ -156,9 +156,9 @@ class Plan:
         return editions.edition_of(located(file.source), Path(f"{place}.source.json"), Path(place))[0]
 
     def model(self, wildcards: Wildcards) -> PlannedModel:
-        """Return the model that a job is for. Raises WorkflowError for a name that the config does not have."""
+        """Return the model that a job is for. Raises Refusal for a name that the config does not have."""
         if wildcards.model not in self.models:
-            raise WorkflowError(
+            raise Refusal(
                 f"no model `{wildcards.model}` in the config{nearest(wildcards.model, self.models)}; "
                 f"there are: {', '.join(self.models)}"
             )

@@ -16,6 +16,8 @@ Each function says what Snakemake offers no other way for. These would make them
   (snakemake-executor-plugin-slurm issue 456). Please show it."
 - `translate_states`, `label_jobs` (snakemake-executor-plugin-slurm): "A job that was preempted, cancelled by an administrator or
   forgotten counts as running without end. Please treat these states as failures, and let a workflow set the comment of a job."
+- `refuse_in_functions`: "A WorkflowError of an input function is shown as one of Snakemake, with its place in the rules. Please
+  show its message, as for those outside of functions."
 - `show_stages`: "A workflow cannot choose a logger plugin; only the command line can. Please let a Snakefile name the default."
 """
 
@@ -29,11 +31,13 @@ from typing import Any
 
 import snakemake.executors.local
 import snakemake.io
+import snakemake.rules
 from snakemake.jobs import GroupJob
 from snakemake.logging import logger
 from snakemake.path_modifier import PathModifier
 
 from tfglm.roles import pending
+from tfglm.workflow.values import Refusal
 
 PERIOD = 0.05
 """Seconds between two looks for files."""
@@ -90,6 +94,18 @@ def explain_failed_groups(given_up: list[str]) -> None:
         log_error(group, msg, **further)
 
     GroupJob.log_error = log_error_with_reason
+
+
+class InputFunctionException(snakemake.rules.InputFunctionException):
+    """That of Snakemake, or the mistake of the user that an input function has found."""
+
+    def __new__(cls, error: Any, **place: Any) -> Any:
+        return error if isinstance(error, Refusal) else super().__new__(cls)
+
+
+def refuse_in_functions() -> None:
+    """Let Snakemake show a Refusal of a function as it shows others."""
+    snakemake.rules.InputFunctionException = InputFunctionException
 
 
 def show_stages(workflow: Any, checkout: Path) -> None:

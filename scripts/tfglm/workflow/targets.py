@@ -4,13 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from snakemake.exceptions import WorkflowError
 from snakemake.io import report
 
 from tfglm.workflow import models
 from tfglm.workflow.plan import Plan
 from tfglm.workflow.sweeps import Sweeps
-from tfglm.workflow.values import Wildcards
+from tfglm.workflow.values import Refusal, Wildcards
 
 CAPTIONS = {
     "coefficients.svg": ("coefficient_plot", "coefficients, picture"),
@@ -180,9 +179,9 @@ class Targets:
         return self.predictions("scores", self._plan.scored.files)
 
     def asked_scores(self, wildcards: Wildcards) -> list[str]:
-        """Return them. Raises WorkflowError if there are none."""
+        """Return them. Raises Refusal if there are none."""
         if not self._plan.scored.files:
-            raise WorkflowError("the config names no files to score; say e.g. `score: [data/2009.csv]`")
+            raise Refusal("the config names no files to score; say e.g. `score: [data/2009.csv]`")
         return self.scores()
 
     def sealed_tables(self) -> list[str]:
@@ -202,7 +201,7 @@ class Targets:
         def files(wildcards: Wildcards) -> list[str]:
             if not self._plan.config.compare:
                 named = ", ".join(self._plan.fit)
-                raise WorkflowError(f"the config names no models to set side by side; say e.g. `compare: [{named}]`")
+                raise Refusal(f"the config names no models to set side by side; say e.g. `compare: [{named}]`")
             compared = [self._plan.models[model] for model in self._plan.config.compare]
             names = [model.name for model in compared if model.has_coefficients or not has_coefficients]
             return [path.rstrip("/") for path in self._paths.of(names, name)]
@@ -231,9 +230,9 @@ class Targets:
 
         def files(wildcards: Wildcards) -> list[str]:
             if not self._plan.networks:
-                raise WorkflowError("the config trains no networks, so there are no workers to compare")
+                raise Refusal("the config trains no networks, so there are no workers to compare")
             if not self._plan.config.data.split.evaluate:
-                raise WorkflowError("there are no rows to evaluate the networks on; add data.split.evaluate")
+                raise Refusal("there are no rows to evaluate the networks on; add data.split.evaluate")
             return [path.rstrip("/") for path in self._paths.of(self._plan.networks, name)]
 
         return files

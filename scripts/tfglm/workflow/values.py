@@ -19,13 +19,22 @@ ANY_MODEL = "[A-Za-z][A-Za-z0-9_]*"
 """The pattern of a model's name."""
 
 
+class Refusal(WorkflowError):
+    """A mistake of the user. Snakemake would add the places in the rules to an error that has a traceback."""
+
+    __traceback__ = property(lambda error: None, lambda error, places: None)  # type: ignore[assignment]
+
+
+Refusal.__name__ = "error"  # Snakemake shows the name above the message
+
+
 @contextlib.contextmanager
 def refusing(file: str = "") -> Iterator[None]:
-    """Turn a UserError into an error that Snakemake shows without a traceback. `file` is the config that it is about."""
+    """Turn a UserError into a Refusal. `file` is the config that it is about."""
     try:
         yield
     except UserError as error:
-        raise WorkflowError(in_file(file, str(error)) if file else str(error)) from None
+        raise Refusal(in_file(file, str(error)) if file else str(error)) from None
 
 
 def key_of(text: str) -> str:
