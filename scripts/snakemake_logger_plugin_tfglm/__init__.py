@@ -16,7 +16,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_tfglm.display import Bar, Lines, RunDisplay
-from snakemake_logger_plugin_tfglm.run import RunningJob, RunProgress
+from snakemake_logger_plugin_tfglm.run import RunningJob, RunProgress, lock_holder
 from tfglm import command
 
 INTERRUPTED = "Terminating processes on user request"
@@ -137,7 +137,9 @@ class LogHandler(LogHandlerBase):
 
     def _say_error(self, text: str) -> None:
         """An error of Snakemake. If it is one of the user's, the places in the rules are left out."""
-        if not any(words in text for words in REPEATED):
+        if text.startswith("LockException"):
+            self._say(f"error: {Path.cwd()}: {lock_holder() or 'a run was killed; `tfglm run` resumes it'}")
+        elif not any(words in text for words in REPEATED):
             text, places = re.subn(r"\A(?:WorkflowError in file .*, line \d+|error):\n", "error: ", text)
             self._say(re.sub(r'\n  File ".*", line \d+, in .*', "", text) if places else text)
 

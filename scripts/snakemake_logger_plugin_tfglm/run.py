@@ -2,16 +2,18 @@
 
 import contextlib
 import json
+import os
 import re
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 
 from tfglm.errors import UserError
+from tfglm.roles import pending
 
 
 class RunStage(NamedTuple):
@@ -75,6 +77,32 @@ RECORD = Path(".snakemake", "tfglm.json")
 """The state of the run in this folder, for `tfglm status`."""
 
 
+def processes_here(is_one: Callable[[str], bool]) -> list[int]:
+    """The other processes in this folder with such a word on their command line."""
+    here, own = str(Path.cwd()), os.getpid()
+    return [
+        process.pid
+        for process in psutil.process_iter(["cwd", "cmdline"])
+        if process.info["cwd"] == here and process.pid != own and any(map(is_one, process.info["cmdline"] or []))
+    ]
+
+
+def lock_holder() -> str:
+    """Say who locks this folder, and how to go on; empty if it is a run of this machine that was killed."""
+    unlock = "call snakemake once with --unlock, or `tfglm run` with `-- --unlock`"
+    if running := processes_here(lambda word: Path(word).name == "snakemake"):
+        return f"another run (process {running[0]}) works on the same files: wait for its end, or end it"
+    try:
+        if RunProgress.recorded():
+            return "another run works on the same files: wait for its end; `tfglm status` shows it"
+    except UserError as error:
+        return f"{error}; if that machine is gone, {unlock}"
+    if not RECORD.is_file():
+        return f"a run that left no record locks it; if none works here, on no machine, {unlock}"
+    jobs = pending.accounts(Path.cwd())
+    return f"a run was killed, and {jobs[0]}: end its jobs with scancel, and {unlock}" if jobs else ""
+
+
 class RunProgress:
     """The jobs of a run, so many of each rule."""
 
@@ -108,9 +136,10 @@ class RunProgress:
             new.replace(RECORD)
 
     def forget(self) -> None:
-        """Delete RECORD: the run has ended."""
-        with contextlib.suppress(OSError):
-            RECORD.unlink(missing_ok=True)
+        """Delete RECORD, if it is of this process: the run has ended."""
+        with contextlib.suppress(OSError, ValueError):
+            if json.loads(RECORD.read_text(encoding="utf-8"))["process"][0] == os.getpid():
+                RECORD.unlink()
 
     @classmethod
     def recorded(cls) -> "RunProgress | None":
@@ -122,7 +151,11 @@ class RunProgress:
         if state["host"] != socket.gethostname():
             raise UserError(f"a run in this folder began on {state['host']}: ask there")
         pid, created = state["process"]
-        if not psutil.pid_exists(pid) or psutil.Process(pid).create_time() != created:
+        try:
+            process = psutil.Process(pid)
+            if process.create_time() != created or process.status() == psutil.STATUS_ZOMBIE:
+                return None
+        except psutil.NoSuchProcess:
             return None
         run = cls({})
         run.jobs, run.done = state["counts"]
@@ -135,6 +168,8 @@ class RunProgress:
     def account(self) -> str:
         """What runs, since when, and the seconds left, in lines."""
         since = time.time() - (time.monotonic() - self._began)
+        if not self.jobs:
+            return f"Running since {clock(since)}: choosing what to run"
         left = self.seconds_left()
         about = f", about {left:,.0f} s left" if left is not None else ""
         jobs = [f"  {job.message}, since {clock(job.started)}" for job in self._now()]

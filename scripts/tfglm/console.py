@@ -7,9 +7,11 @@ import argparse
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +30,12 @@ CHECKOUT = PACKAGE / "checkout" if (PACKAGE / "checkout").exists() else PACKAGE.
 """The folder with the workflow: inside an installed package, or the checkout around scripts/tfglm (setup.py)."""
 
 LOG_OF_INIT = Path("logs", "init.log")
+
+LOCKS = Path(".snakemake", "locks")
+"""Snakemake's, which a run that is killed leaves behind."""
+
+LONGEST_END = 90.0
+"""Seconds in which all jobs of a run that is killed have ended."""
 
 
 FILE_OF_DATA = "a file of data: CSV (also .gz, .bz2, .zip), Parquet, Excel, Stata, SPSS or JSON lines"
@@ -148,8 +156,43 @@ def snakemake(config: Path, arguments: argparse.Namespace, options: Iterable[str
         *("--configfile", str(config)),
         *(("--cores", cores) if cores else ()),
         *(("--profile", profile) if profile else ()),
+        "--rerun-incomplete",
         *options,
     ]
+
+
+def is_locked() -> bool:
+    """Whether a run works in this folder, or one was killed."""
+    return LOCKS.is_dir() and any(LOCKS.iterdir())
+
+
+def begin_run(results: Path) -> None:
+    """Record this process as the run in this folder, and remove the locks of a run that was killed, once its jobs have ended.
+    Other locks stay, for Snakemake to refuse what makes the same files."""
+    from snakemake_logger_plugin_tfglm.run import RunProgress, lock_holder, processes_here
+
+    if is_locked():
+        if lock_holder():
+            return
+        print("An earlier run here was killed; this one resumes it.", file=sys.stderr)
+        # Its jobs notice that it is gone, and end.
+        scripts, until = str(CHECKOUT / "scripts" / ""), time.monotonic() + LONGEST_END
+        while left := processes_here(lambda word: word.startswith(scripts)):
+            if time.monotonic() > until:
+                raise UserError(
+                    f"jobs of the run that was killed go on (processes {', '.join(map(str, left))}); end them"
+                )
+            time.sleep(0.1)
+        # Where the processes of a fit find each other.
+        for folder in [LOCKS, *results.glob("models/*/cluster")]:
+            shutil.rmtree(folder)
+    RunProgress({}).write()
+
+
+def run_snakemake(line: Sequence[str]) -> int:
+    """Run it to its end, also after Ctrl-C; the exit status."""
+    signal.signal(signal.SIGINT, lambda *_: None)
+    return subprocess.run(line).returncode
 
 
 def results_of(config: Path) -> Path:
@@ -161,9 +204,11 @@ def results_of(config: Path) -> Path:
 
 def clean(configs: Sequence[Path]) -> None:
     """Delete what the runs of some configs made in results/, logs/, timings/ and .snakemake/."""
-    locks = Path(".snakemake", "locks")
-    if locks.is_dir() and any(locks.iterdir()):
-        raise UserError("a run is under way here, or was killed: end it, or repeat its command; nothing is deleted")
+    if is_locked():
+        from snakemake_logger_plugin_tfglm.run import lock_holder
+
+        if holder := lock_holder():
+            raise UserError(f"nothing is deleted: {holder}")
     results = [results_of(config) for config in configs]
     elsewhere = [folder for folder in results if folder.parts[0] != "results" or ".." in folder.parts]
     names = [Path(*folder.parts[1:]) for folder in results if folder not in elsewhere]
@@ -223,12 +268,13 @@ def do(words: Sequence[str]) -> int:
     check_snakemake()
     if arguments.command == "status":
         # Here, as its package needs one of Snakemake.
-        from snakemake_logger_plugin_tfglm.run import RunProgress
+        from snakemake_logger_plugin_tfglm.run import RunProgress, lock_holder
 
         jobs = pending.accounts(Path.cwd())
         try:
             run = RunProgress.recorded()
-            account = run.account() if run else "Nothing runs here."
+            killed = " A run was killed; the same command resumes it." if is_locked() and not lock_holder() else ""
+            account = run.account() if run else f"Nothing runs here.{killed}"
         except UserError as error:
             if not jobs:
                 raise
@@ -241,12 +287,18 @@ def do(words: Sequence[str]) -> int:
         script = str(CHECKOUT / "scripts" / "init.py")
         return subprocess.run([sys.executable, script, *asked, "--caller=tfglm", f"--log={LOG_OF_INIT}"]).returncode
     config = config_to_run(arguments.config, arguments.command)
+    if not isinstance(read(config), dict):
+        raise UserError(f"{config}: a config has keys, such as `data` and `models`; `tfglm init` writes one")
     prepare_environment()
     line = snakemake(config, arguments, options)
+    if not {"-n", "--dry-run", "--dryrun", "--unlock"} & {*options}:
+        begin_run(results_of(config))
     if arguments.command == "report":
-        if status := subprocess.run(line).returncode:
-            return status
-        line += ["--report", str(results_of(config) / "report.html")]
+        page = results_of(config) / "report.html"
+        status = run_snakemake(line) or run_snakemake([*line, "--report", str(page)])
+        if not status:
+            print(f"The report: {page}")
+        return status
     # Ctrl-C then reaches Snakemake alone.
     return os.execv(line[0], line)
 

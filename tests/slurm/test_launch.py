@@ -183,6 +183,8 @@ def test_status_names_the_jobs_in_the_queue(tmp_path: Path, monkeypatch: pytest.
         "  SLURM job 9 (2006: ingest): pending, Resources",
     ]
     squeue.write_text("#!/bin/sh\nexit 1\n")
+    assert pending.accounts(tmp_path) == []
+    (tmp_path / ".snakemake" / "slurm_logs").mkdir(parents=True)
     assert pending.accounts(tmp_path) == ["SLURM does not answer"]
 
 

@@ -1,13 +1,18 @@
 """What the command `tfglm` asks Snakemake to do, and what it refuses in one line."""
 
+import json
 import os
 import re
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from runs import REPOSITORY
+from snakemake_logger_plugin_tfglm.run import RECORD, lock_holder
 from tfglm import console
 from tfglm.errors import UserError
 
@@ -21,10 +26,13 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+TEXTS = {"list.yaml": "- data\n", "colon.yaml": "data:\n  files [a.csv]\n  columns: [b]\n"}
+
+
 def write_configs(*names: str) -> None:
     Path("config").mkdir()
     for name in names:
-        Path("config", name).write_text("data: {}\n")
+        Path("config", name).write_text(TEXTS.get(name, "data: {}\n"))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,8 @@ def write_configs(*names: str) -> None:
         (["report", "--cores"], ["a.yaml"], "--cores: expected one argument; `tfglm report --help`"),
         (["init"], [], "required: csv; `tfglm init --help`"),
         (["init", "a.csv", "--", "-n"], [], "`tfglm init` takes no options of Snakemake"),
+        (["run"], ["list.yaml"], "config/list.yaml: a config has keys, such as `data` and `models`"),
+        (["run"], ["colon.yaml"], "config/colon.yaml, line 2: this is not YAML: a key has no colon after it"),
         (["clean", "x.yaml"], [], "x.yaml: cannot be read: No such file or directory"),
     ],
 )
@@ -64,7 +74,11 @@ def test_a_mistake_is_one_line_that_says_what_to_do(words, configs, message, mon
         console.main()
     printed = capsys.readouterr()
     assert ended.value.code == 2 and not printed.out
-    assert printed.err.startswith("error: ") and message in printed.err and printed.err.count("\n") == 1, printed.err
+    assert (
+        printed.err.startswith("error: ")
+        and message in printed.err
+        and printed.err.count("\n") == 1 + ("YAML" in message)
+    ), printed.err
 
 
 def test_a_folder_that_cannot_be_written_is_refused(monkeypatch):
@@ -100,14 +114,51 @@ def called(words: list[str], monkeypatch) -> list[str]:
 def test_a_run_is_a_call_of_snakemake(monkeypatch):
     write_configs("sales of 2025.yaml")
     config = "config/sales of 2025.yaml"
-    assert called(["run"], monkeypatch) == ["--configfile", config, "--cores", "all"]
+    assert called(["run"], monkeypatch) == ["--configfile", config, "--cores", "all", "--rerun-incomplete"]
     line = called(["run", config, "--cores", "3", "--", "-n", "--forceall", "--", "tidy"], monkeypatch)
-    assert line == ["--configfile", config, "--cores", "3", "-n", "--forceall", "--", "tidy"]
+    assert line == ["--configfile", config, "--cores", "3", "--rerun-incomplete", "-n", "--forceall", "--", "tidy"]
     shipped = ["--profile", str(REPOSITORY / "profiles" / "slurm")]
-    assert called(["run", "--profile", "slurm"], monkeypatch) == ["--configfile", config, *shipped]
-    assert called(["run", "--profile", "ours"], monkeypatch)[2:] == ["--profile", "ours"]
+    assert called(["run", "--profile", "slurm"], monkeypatch)[:-1] == ["--configfile", config, *shipped]
+    assert called(["run", "--profile", "ours"], monkeypatch)[2:-1] == ["--profile", "ours"]
     Path("slurm").mkdir()
-    assert called(["run", "--profile", "slurm"], monkeypatch)[2:] == ["--profile", "slurm"]
+    assert called(["run", "--profile", "slurm"], monkeypatch)[2:-1] == ["--profile", "slurm"]
+
+
+@pytest.mark.processes
+def test_a_run_after_one_that_was_killed_goes_on_and_never_beside_one_that_lives(monkeypatch, capsys):
+    write_configs("a.yaml")
+    lock, roster = console.LOCKS / "0.output.lock", Path("results/a/models/m/cluster/ps.json")
+    for path in (lock, roster):
+        path.parent.mkdir(parents=True)
+        path.touch()
+
+    def is_kept(words: str, *said: str) -> bool:
+        called(["run"], monkeypatch)
+        assert words in lock_holder()
+        console.do(["status"])
+        assert capsys.readouterr().out.startswith(said)
+        return lock.exists() and roster.exists()
+
+    assert is_kept(
+        "left no record locks it; if none works here, on no machine, call snakemake once with --unlock", "Noth"
+    )
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)", "snakemake"]) as other:
+        record = {"host": socket.gethostname(), "process": [other.pid, 1.0], "counts": [0, 0], "times": [0, None]}
+        RECORD.write_text(json.dumps(record | {"running": []}))
+        assert is_kept(f"another run (process {other.pid})", "Nothing runs here.\n")
+        record["process"][1] = psutil.Process(other.pid).create_time()
+        RECORD.write_text(json.dumps(record | {"running": []}))
+        assert is_kept(f"another run (process {other.pid})", "Running since ")
+        other.kill()
+    RECORD.write_text(json.dumps(record | {"host": "node7"}))
+    with pytest.raises(UserError, match="began on node7"):
+        is_kept("began on node7: ask there; if that machine is gone, call")
+    RECORD.write_text(json.dumps(record))
+    console.do(["status"])
+    assert capsys.readouterr().out == "Nothing runs here. A run was killed; the same command resumes it.\n"
+    called(["run"], monkeypatch)
+    assert capsys.readouterr().err == "An earlier run here was killed; this one resumes it.\n"
+    assert not lock.exists() and not roster.exists() and json.loads(RECORD.read_text())["process"][0] == os.getpid()
 
 
 def test_clean_deletes_what_runs_have_made_and_nothing_else(here, capsys):
@@ -130,7 +181,7 @@ def test_clean_deletes_what_runs_have_made_and_nothing_else(here, capsys):
         Path(name).touch()
     Path(".snakemake/locks").mkdir()
     Path(".snakemake/locks/0.input.lock").touch()
-    with pytest.raises(UserError, match="a run is under way here"):
+    with pytest.raises(UserError, match="nothing is deleted: a run that left no record locks it"):
         console.do(["clean"])
     Path(".snakemake/locks/0.input.lock").unlink()
     assert console.do(["clean"]) == 0

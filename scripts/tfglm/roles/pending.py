@@ -85,13 +85,13 @@ def jobs_in(listed: str, folder: Path) -> list[PendingJob]:
 
 
 def accounts(folder: Path) -> list[str]:
-    """A line for each job that a run in this folder has in the queue of SLURM; none without SLURM."""
+    """A line for each job that a run in this folder has in the queue of SLURM; none where no run has used it."""
     try:
         rows = rows_in(ask_queue(), folder)
     except OSError:
         return []
     except subprocess.SubprocessError:
-        return ["SLURM does not answer"]
+        return ["SLURM does not answer"] if (folder / ".snakemake" / "slurm_logs").is_dir() else []
     return [
         f"SLURM job {number} ({words}): {state.lower()}, {f'{since} on {nodes}' if nodes else reason}"
         for number, reason, words, state, since, nodes in rows
