@@ -192,7 +192,7 @@ def test_memory_is_that_of_the_container_if_there_is_one(tmp_path: Path) -> None
 
 def test_always_is_kept_or_nothing_starts(possible: None, tmp_path: Path) -> None:
     """A user namespace may allow no network namespaces at all, as some machines do."""
-    configure(tmp_path, lambda config: config.update(cluster={"isolate": "always"}))
+    configure(tmp_path, lambda config: config["cluster"].update(isolate="always"))
     none = ("unshare", "--map-root-user", "sh", "-c", 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"', "sh")
     done = subprocess.run([*none, *command_line()], cwd=tmp_path, env=RUN, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1

@@ -31,9 +31,8 @@ from tfglm.errors import UserError
 def test_shipped_config_is_valid():
     config = load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config/config.yaml")
     assert list(config.models) == ["late_arrival", "arrival_delay"]
-    assert config.cluster == Config.model_validate(MINIMAL).cluster, (
-        "the default of the file is the default of the code"
-    )
+    assert config.cluster == ClusterConfig(ps=1, workers=2) and config.cluster.strategy == "parameter_server"
+    assert Config.model_validate(MINIMAL).cluster.strategy == "auto"
 
 
 def test_shipped_layouts_name_every_column_of_their_files():

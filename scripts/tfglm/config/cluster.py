@@ -41,11 +41,12 @@ class ClusterConfig(Section):
     """How models are fitted. Nothing here changes a result."""
 
     strategy: Literal["parameter_server", "multi_worker_mirrored", "one_device", "auto"] = Field(
-        default="parameter_server",
+        default="auto",
         description="How a regression is fitted: by `workers` with parameter servers and a chief, by `workers` equal "
         "processes, or by one process. `auto`: `one_device` for files of up to "
-        f"{LARGEST_FOR_ONE_PROCESS / 1e9:.0f} GB of CSV in all. All give the same numbers, except an online solver that is "
-        "not `synchronous`.",
+        f"{LARGEST_FOR_ONE_PROCESS / 1e9:.0f} GB of CSV in all, else `parameter_server`. Who names `ps`, `workers` or `nodes` "
+        "and no strategy gets `parameter_server`. All give the same numbers, except an online solver that is not "
+        "`synchronous`.",
     )
     ps: Integer = Field(default=1, ge=1, le=1000)
     """Number of parameter servers, under `parameter_server`."""
@@ -76,6 +77,14 @@ class ClusterConfig(Section):
     def servers(self) -> tuple[int, int]:
         """The numbers of ps and of workers; none under another strategy."""
         return (self.ps, self.workers) if self.strategy == "parameter_server" else (0, 0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _processes_that_are_asked_for(cls, raw: Any) -> Any:
+        """Numbers of processes without a strategy are those of parameter servers."""
+        if isinstance(raw, dict) and "strategy" not in raw and {"ps", "workers", "nodes"} & {*raw}:
+            return raw | {"strategy": "parameter_server"}
+        return raw
 
     @field_validator("strategy", mode="before")
     @classmethod
