@@ -14,8 +14,9 @@ import pandas as pd
 from tfglm import command, digests
 from tfglm.config import TablesConfig, TrainingConfig
 from tfglm.design.design import Design
-from tfglm.report.pages import p_value, read_table, render, statistic, with_error
+from tfglm.report.pages import read_table, render
 from tfglm.results import compare, csv_files, held_out, scaling, sweeps
+from tfglm.results.digits import fixed, four_that_count, p_value, statistic, with_error
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.results.paper import Line, paper_table
 
@@ -176,7 +177,7 @@ def page(models: list[compare.ComparedModel], differences: pd.DataFrame, tests: 
         statistics=[as_text(line, lambda value, _: (statistic(value), [])) for line in table.statistics],
         differences=[difference(line) for line in differences.to_dict("records")],
         tests=[
-            test | {"chi_squared": f"{test['chi_squared']:,.2f}", "p_value": p_value(test["p_value"])}
+            test | {"chi_squared": fixed(test["chi_squared"], 2), "p_value": p_value(test["p_value"])}
             for test in tests[tests["problem"] == ""].to_dict("records")
         ],
         problems=list(dict.fromkeys(tests["problem"][tests["problem"] != ""])),
@@ -194,14 +195,15 @@ def as_text(line: Line, written: Callable[[float, Sequence[float]], tuple[str, l
 
 def difference(line: dict) -> str:
     """A sentence about which of two models predicts better."""
-    size = f"{abs(line['difference']):.4g}"
+    size = four_that_count(abs(line["difference"]))
     which = "smaller" if line["difference"] < 0 else "larger"
     text = f"The {line['metric']} of {line['model']} is {size} {which} than that of {line['against']}"
     if pd.isna(line["ci_lower"]):
         return f"{text}; {line['groups']} values of {line['resampled_by']} are too few for an interval."
+    lower, upper = four_that_count(line["ci_lower"]), four_that_count(line["ci_upper"])
     decided = line["ci_lower"] * line["ci_upper"] > 0
     return (
-        f"{text} (95 % interval of the difference {line['ci_lower']:+.4g} to {line['ci_upper']:+.4g}, by the bootstrap of "
+        f"{text} (95 % interval of the difference {lower} to {upper}, by the bootstrap of "
         f"{line['groups']} values of {line['resampled_by']}): "
         f"{line['model' if line['difference'] < 0 else 'against']} {'predicts better' if decided else 'may be better by chance'}."
     )

@@ -19,7 +19,8 @@ from tfglm.report.quality import measures
 from tfglm.report.ratios import round_values, scale_of
 from tfglm.report.sentences import ModelFacts
 from tfglm.report.strongest import MOST_EFFECTS, short_table, strongest_effects
-from tfglm.report.words import NO_WORDS, Words, aligned
+from tfglm.report.words import NO_WORDS, Words
+from tfglm.results.digits import aligned
 
 UNITS = Words({"smoker": {"1": "yes", "0": "no"}}, {"age": "years"})
 

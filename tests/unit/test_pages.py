@@ -14,7 +14,7 @@ from tfglm.report.drawn_means import means_by_class, means_of_factor
 from tfglm.report.home import layers_table
 from tfglm.report.inline import bars, part_of
 from tfglm.report.model_pages import draw_groups, draw_metrics, metrics_page
-from tfglm.report.pages import TEMPLATES, render
+from tfglm.report.pages import TEMPLATES, numbers_as_text, render
 from tfglm.report.pairs import pairs_of
 from tfglm.report.quality import in_words, measures
 from tfglm.report.scenarios import Scenarios
@@ -22,8 +22,9 @@ from tfglm.report.scores_page import ScoredFile
 from tfglm.report.sentences import TermSentences
 from tfglm.report.strongest import short_table, strongest_effects
 from tfglm.report.table_one import Characteristic, CountedLevel, DescribedColumn
-from tfglm.report.words import NO_WORDS, Words, fixed, minus
+from tfglm.report.words import NO_WORDS, Words
 from tfglm.results import accuracy, compare, held_out, nested
+from tfglm.results.digits import fixed, four_digits, four_that_count, minus, p_value, percent, statistic, two_digits
 
 HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
 
@@ -346,10 +347,41 @@ def test_a_negative_number_has_a_minus_sign(text, shown):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(-0.004, "0.00"), (-0.005001, "−0.01"), (-1234.5, "−1,234.50"), (0.0, "0.00")]
+    ("value", "shown"),
+    [
+        (-0.004, "−0.0040"),
+        (-0.0, "0.00"),
+        (-0.005001, "−0.0050"),
+        (-5.24e-9, "−5.2e-09"),
+        (-1234.5, "−1,234.50"),
+        (0.0, "0.00"),
+    ],
 )
-def test_what_is_zero_to_the_decimals_shown_has_no_minus(value, shown):
+def test_a_number_shows_two_digits_of_itself_and_zero_has_no_minus(value, shown):
     assert fixed(value, 2) == shown
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6])
+def test_numbers_of_any_size_have_two_digits_and_a_column_has_one_notation(factor):
+    table = pd.DataFrame({"estimate": [1.7741, -0.0524, 0.71632], "std_error": [0.21, 0.018, 0.094]}) * factor
+    texts = numbers_as_text(table, table["std_error"])
+    read = texts.map(lambda text: float(text.replace(",", "").replace("−", "-")))
+    assert ((read / table - 1).abs() < 0.05).all(axis=None)
+    assert len({"e" in text for text in texts.stack()}) == 1
+    for value in table.stack():
+        for text in (two_digits(value), four_that_count(value), four_digits(value), statistic(value)):
+            assert float(text.replace(",", "").replace("−", "-")) == pytest.approx(value, rel=0.05)
+
+
+def test_p_values_and_shares_are_neither_0_nor_1_by_rounding():
+    assert [p_value(p) for p in (0.00012, 0.0312, 0.9, 9e-5, float("nan"))] == [
+        "0.00012",
+        "0.0312",
+        "0.9000",
+        "< 0.0001",
+        "",
+    ]
+    assert [percent(share) for share in (0.99962, 0.0004, 0.0, 1.0)] == ["99.96 %", "0.040 %", "0 %", "100 %"]
 
 
 def test_how_far_predictions_are_off_has_the_unit_of_the_response():

@@ -8,7 +8,7 @@ from typing import Any
 from tfglm.errors import counted
 from tfglm.formula.read import covariates_in
 from tfglm.formula.response import FINITE_RESPONSE, response_column
-from tfglm.report.words import two_digits
+from tfglm.results.digits import two_digits
 
 MOST_REASONS = 6
 """Reasons for dropped rows that are named; the page of rows has them all."""

@@ -13,9 +13,9 @@ from tfglm.formula.names import without_class
 from tfglm.formula.parse import term_of
 from tfglm.formula.terms import INTERCEPT, THRESHOLD, Covariate
 from tfglm.report.conditions import against, conditions, is_number
-from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
 from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain
+from tfglm.results.digits import p_value
 from tfglm.results.statuses import status_of
 
 MOST_LEVELS = 400

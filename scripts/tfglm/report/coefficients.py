@@ -8,8 +8,9 @@ import pandas as pd
 
 from tfglm.formula.parse import term_of
 from tfglm.report.conditions import against, conditions
-from tfglm.report.pages import numbers_as_text, p_value
-from tfglm.report.words import Words, four_that_count, plain
+from tfglm.report.pages import numbers_as_text
+from tfglm.report.words import Words, plain
+from tfglm.results.digits import four_that_count, p_value
 from tfglm.results.statuses import status_of
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from tfglm.report.class_effects import effect_and_ratio
-from tfglm.report.pages import numbers_as_text, p_value, render, tests_as_text
+from tfglm.report.pages import numbers_as_text, render, tests_as_text
 from tfglm.results import csv_files
+from tfglm.results.digits import p_value
 
 
 def page(path: Path, fit: Mapping[str, Any], path_of_fit: Path, confidence: float) -> str:

@@ -8,6 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from tfglm.errors import counted, short
 from tfglm.report.drawing import MAIN, OTHERS, TITLE_HEIGHT, Panel, Picture, literal
+from tfglm.results.digits import percent
 
 MOST_NUMBERED, MOST_NAMED = 20, 50
 """Of more classes the numbers in the cells, and the names, could not be read."""
@@ -47,7 +48,7 @@ def confusion_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     of_classes.set_xlabel("share")
     of_classes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1)
     for place, each in enumerate(classes):
-        rates = f"precision {percent(each['precision'])}, recall {percent(each['recall'])}"
+        rates = f"precision {percent_or_none(each['precision'])}, recall {percent_or_none(each['recall'])}"
         tip = f"{each['class']}: {rates}, {counted(each['support'], 'row')}"
         beside.tip(of_classes, (0, 1), (place - 0.5, place + 0.5), tip)
     picture.write(paths)
@@ -61,7 +62,7 @@ def draw_counts(panel: Panel, counts: np.ndarray, names: Sequence[str]) -> None:
     axes.pcolormesh(shares, cmap=colours, vmin=0, vmax=1, edgecolors="#cccccc", linewidth=0.4)
     axes.set(xlim=(0, len(names)), ylim=(len(names), 0))
     for (row, column), number in np.ndenumerate(counts):
-        share = f"{100 * shares[row, column]:.1f} %"
+        share = percent(shares[row, column])
         if len(names) <= MOST_NUMBERED and number:
             written = f"{number:,.6g}\n{share}" if len(names) < 4 else f"{number:,.6g}"
             colour = "white" if shares[row, column] > 0.6 else "black"
@@ -79,5 +80,5 @@ def draw_counts(panel: Panel, counts: np.ndarray, names: Sequence[str]) -> None:
     axes.set(xlabel="predicted", ylabel="true")
 
 
-def percent(share: float | None) -> str:
-    return "none" if share is None else f"{100 * share:.1f} %"
+def percent_or_none(share: float | None) -> str:
+    return "none" if share is None else percent(share)

@@ -13,6 +13,7 @@ from tfglm.report.drawing import GREY, MAIN, Panel, diagonal, grid, literal
 from tfglm.report.embedded import panels
 from tfglm.report.pages import cell, render
 from tfglm.results.diagnostics import Diagnosed, binned, influential
+from tfglm.results.digits import four_that_count, significant
 
 MOST_NUMBERS, POINTS = 6, 300
 """Columns of numbers with a panel, and points of a picture."""
@@ -50,7 +51,7 @@ def draw_binned(
     axes.set_title(literal(short(title, 40)))
     low, high = axes.get_ylim()
     for row in table.to_dict("records"):
-        text = f"{across} {row['x']:.4g}: {row['mean']:.3g}, {counted(row['rows'], 'row')}"
+        text = f"{across} {four_that_count(row['x'])}: {significant(row['mean'], 3)}, {counted(row['rows'], 'row')}"
         panel.tip_around(axes, (row["x"], min(max(row["mean"], low), high)), 5, text)
 
 

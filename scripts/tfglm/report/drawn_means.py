@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from tfglm.report.inline import InlineAxis, stacked
 from tfglm.report.ratios import Scale
-from tfglm.report.words import Words, decimals_of, fixed, plain
+from tfglm.report.words import Words, plain
+from tfglm.results.digits import decimals_of, fixed
 from tfglm.results.geometric import RETRANSFORMED
 
 MOST_DRAWN = 24

@@ -10,6 +10,7 @@ import pandas as pd
 from tfglm.errors import counted
 from tfglm.report.confusion import draw_counts
 from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, diagonal, grid, halfway, spread
+from tfglm.results.digits import fixed, four_that_count
 
 FEWEST_PREDICTED = 100
 """Events that a threshold predicts: of fewer, precision is a matter of chance, and a single row at the top makes it 0 or 1."""
@@ -39,7 +40,7 @@ def binomial_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     slope = metrics["calibration_slope"]
     if slope is not None:
         error = metrics["calibration_slope_std_error"]
-        calibration.axes[0].set_title(f"calibration, slope {slope:.3f} (std. error {error:.3f})")
+        calibration.axes[0].set_title(f"calibration, slope {fixed(slope, 3)} (std. error {fixed(error, 3)})")
     counts = np.array(
         [
             [metrics["true_negative"], metrics["false_positive"]],
@@ -141,7 +142,7 @@ def draw_calibration(panel: Panel, parts: list[dict], xlabel: str, ylabel: str) 
     axes, table = panel.axes[0], pd.DataFrame(parts)
     diagonal(axes, table["predicted"].min(), table["predicted"].max())
     axes.plot(table["predicted"], table["observed"], color=MAIN, linewidth=0.6, alpha=0.6)
-    with_intervals(panel, table, table["observed"], "{predicted:.4g} predicted, {observed:.4g} observed")
+    with_intervals(panel, table, table["observed"])
     axes.set(xlabel=f"{xlabel}, {len(table)} groups of {table['rows'].median():,.0f} rows", ylabel=ylabel)
     axes.set_title("calibration")
 
@@ -149,21 +150,20 @@ def draw_calibration(panel: Panel, parts: list[dict], xlabel: str, ylabel: str) 
 def draw_residuals(panel: Panel, table: pd.DataFrame) -> None:
     axes = panel.axes[0]
     axes.axhline(0.0, color=GREY, linewidth=0.8, linestyle=":")
-    with_intervals(
-        panel, table, table["observed"] - table["predicted"], "{predicted:.4g} predicted, {observed:.4g} observed"
-    )
+    with_intervals(panel, table, table["observed"] - table["predicted"])
     axes.set(xlabel="predicted mean", ylabel="mean residual")
     axes.set_title("residuals")
 
 
-def with_intervals(panel: Panel, table: pd.DataFrame, values: pd.Series, text: str) -> None:
+def with_intervals(panel: Panel, table: pd.DataFrame, values: pd.Series) -> None:
     """Points at the mean predictions of groups, with the intervals of their mean responses."""
     axes = panel.axes[0]
     # A limit may be beyond the share itself by rounding, as that of no events is.
     errors = [(table["observed"] - table["lower"]).clip(0), (table["upper"] - table["observed"]).clip(0)]
     axes.errorbar(table["predicted"], values, yerr=errors, fmt="o", markersize=3, color=MAIN, elinewidth=1)
     for ends, group in zip(halfway(table["predicted"].to_numpy()), table.to_dict("records"), strict=True):
-        tip = f"{text} ({{lower:.4g}} to {{upper:.4g}}), ".format(**group)
+        tip = "{predicted} predicted, {observed} observed ({lower} to {upper}), "
+        tip = tip.format_map({name: four_that_count(value) for name, value in group.items()})
         panel.tip(axes, ends, axes.get_ylim(), tip + counted(group["rows"], "row"))
 
 

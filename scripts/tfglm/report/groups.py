@@ -13,6 +13,7 @@ from tfglm.errors import short
 from tfglm.report.drawing import GREY, MAIN, OTHERS, TITLE_HEIGHT, Picture, literal, nothing
 from tfglm.report.evaluation import wilson
 from tfglm.report.words import Words
+from tfglm.results.digits import four_that_count
 
 ROW, PANEL_WIDTH, PANEL_ROWS, PANELS_ABREAST = 0.155, 3.4, 52, 3
 """Inches of a row and of a panel, which a telephone shows at its size and a sheet of paper holds."""
@@ -116,7 +117,9 @@ def draw_part(
         name = literal(short(row["level"], LONGEST_LABEL - 2))
         first.text(-0.05, place, name, transform=first.get_yaxis_transform(), fontsize=7.5, ha="right", va="center")
         tip = "; ".join(
-            f"{key.replace('_', ' ')} {value:,.4g}" for key, value in row.items() if isinstance(value, int | float)
+            f"{key.replace('_', ' ')} {four_that_count(value)}"
+            for key, value in row.items()
+            if isinstance(value, int | float)
         )
         for axes in shown:
             panel.tip(axes, axes.get_xlim(), (place - 0.5, place + 0.5), f"{column} {row['level']}: {tip}")

@@ -28,7 +28,7 @@ from tfglm.report.class_effects import (
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
 from tfglm.report.layer_graph import layer_graph
 from tfglm.report.model_results import ModelResults
-from tfglm.report.pages import p_value, render, tests_as_text
+from tfglm.report.pages import render, tests_as_text
 from tfglm.report.pairs import Pairs, pairs_of
 from tfglm.report.scenarios import Scenarios, scenarios_of
 from tfglm.report.sentences import ModelFacts, TermSentences, effect_sentences, slopes
@@ -36,6 +36,7 @@ from tfglm.report.strongest import Effects, short_table, strongest_effects
 from tfglm.report.words import Words
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
+from tfglm.results.digits import fixed, p_value, percent
 from tfglm.results.paper import absorbed_factors
 
 NAMES = {
@@ -143,7 +144,7 @@ def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, 
         "unit": unit,
         "measures": quality.measures(metrics, model.response, unit),
         "how_well": quality.in_words(model.fit, metrics, unit),
-        "explained": "" if explained is None or parts is NETWORK else f"{100 * explained:.1f} %",
+        "explained": "" if explained is None or parts is NETWORK else percent(explained),
         **{name: part(model) for name, part in parts.items()},
     }
 
@@ -294,7 +295,7 @@ def parallel_slopes(model: ModelResults) -> tuple[str, pd.DataFrame] | None:
         said += "There is no test of all terms together, as some levels have too few rows of some classes."
     else:
         p = p_value(every["p_value"])
-        said += f"Score test of this: chi-squared {every['chi_squared']:,.1f}, {every['df']} degrees of freedom, "
+        said += f"Score test of this: chi-squared {fixed(every['chi_squared'], 1)}, {every['df']} degrees of freedom, "
         said += f"p {p if p.startswith('<') else f'= {p}'}."
     tests = pd.DataFrame(of_terms).astype({"chi_squared": float, "p_value": float})
     return said, tests_as_text({"term": tests["term"].map(model.words.term)}, tests)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from tfglm.report.ratios import Scale
+from tfglm.results.digits import percent
 
 HUES = 7
 """How many colours the style sheet has for classes."""
@@ -92,10 +93,8 @@ def stacked(shares: Sequence[float], labels: Sequence[str]) -> Markup:
     """Shares of one bar, each in the colour of its class."""
     parts, start = [], 0.0
     for number, (share, label) in enumerate(zip(shares, labels, strict=True)):
-        bar = (
-            '<rect class="class-{}" x="{:.2f}%" width="{:.2f}%" y="10%" height="80%"><title>{}: {:.1f} %</title></rect>'
-        )
-        parts.append(Markup(bar).format(number % HUES, 100 * start, 100 * share, label, 100 * share))
+        bar = '<rect class="class-{}" x="{:.2f}%" width="{:.2f}%" y="10%" height="80%"><title>{}: {}</title></rect>'
+        parts.append(Markup(bar).format(number % HUES, 100 * start, 100 * share, label, percent(share)))
         start += share
     return drawn(parts, "interval")
 

@@ -24,12 +24,13 @@ from tfglm.report.forest import coefficient_plot
 from tfglm.report.groups import groups_plot, labelled
 from tfglm.report.history import history_plot
 from tfglm.report.model_results import ModelResults
-from tfglm.report.pages import four_digits, render
+from tfglm.report.pages import render
 from tfglm.report.penalties import path_plot
 from tfglm.report.shapes import shapes_of
-from tfglm.report.words import Words, minus
+from tfglm.report.words import Words
 from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import family_words
+from tfglm.results.digits import four_digits, minus
 
 
 def draw_coefficients(results: ModelResults, plots: Sequence[Path]) -> None:

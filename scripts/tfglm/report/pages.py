@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from tfglm.report.glossary import explained, linked
-from tfglm.report.words import decimals_of, fixed, four_that_count, minus
 from tfglm.results import csv_files
+from tfglm.results.digits import decimals_of, fixed, four_that_count, in_powers, minus, p_value
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -73,33 +72,6 @@ def cell(value: Any) -> str:
     return "" if pd.isna(value) else four_that_count(value) if isinstance(value, float) else str(value)
 
 
-def four_digits(value: float) -> str:
-    """Four decimals, or where the number is small three digits that count."""
-    return str(minus(f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:#.3g}"))
-
-
-def with_error(estimate: float, errors: Sequence[float]) -> tuple[str, list[str]]:
-    """An estimate with its error, or with the two ends of its interval: three digits of the error that count, as many decimals of
-    the estimate. Without an error, `four_digits`."""
-    size = errors[0] if len(errors) == 1 else (errors[1] - errors[0]) / 4 if errors else math.nan
-    if not (0 < size < math.inf and math.isfinite(estimate)):
-        return four_digits(estimate) if math.isfinite(estimate) else f"{estimate:+}", list(map(four_digits, errors))
-    decimals = max(2 - math.floor(math.log10(size)), 0)
-    return fixed(estimate, decimals), [fixed(error, decimals) for error in errors]
-
-
-def statistic(value: float) -> str:
-    """A statistic of a model: a whole number, or four digits and more."""
-    if value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:,.2f}" if abs(value) > 100 else f"{value:.4f}"
-
-
-def p_value(p: float) -> str:
-    """Four decimals; empty where there is no test."""
-    return "" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}"
-
-
 def numbers_as_text(numbers: pd.DataFrame, errors: pd.Series, rate: float | None = None) -> pd.DataFrame:
     """Estimates and limits of intervals as text, with the decimals that keep two digits of the smallest error; one column is
     the `estimate`. With a `rate` the exponentials of so many times the numbers are written; no ratio is written as 0."""
@@ -108,13 +80,15 @@ def numbers_as_text(numbers: pd.DataFrame, errors: pd.Series, rate: float | None
             numbers = np.exp(rate * numbers)
         errors = (rate * errors * numbers["estimate"]).where(rate * errors < 1)
     decimals = decimals_of(errors)
-    return numbers.map(lambda value: fixed(value, decimals, no_zeros=rate is not None))
+    sizes = numbers.abs().stack()
+    powers = True if in_powers(10.0**-decimals) or any(map(in_powers, sizes[sizes >= 1])) else None
+    return numbers.map(lambda value: fixed(value, decimals, powers))
 
 
 def tests_as_text(names: Mapping[str, Sequence[str]], tests: pd.DataFrame) -> pd.DataFrame:
     """Joint tests as pages have them: their `names`, degrees of freedom, statistic, p-value, and notes if there are any."""
     # The p-value is a tail probability of this statistic.
     name, statistic = ("F", "F") if "F" in tests else ("chi-squared", "chi_squared")
-    columns = {**names, "df": tests["df"].map(lambda value: "" if pd.isna(value) else f"{value:.4g}")}
+    columns = {**names, "df": tests["df"].map(lambda value: "" if pd.isna(value) else four_that_count(value))}
     columns |= {name: tests[statistic].map(lambda value: fixed(value, 1)), "p": tests["p_value"].map(p_value)}
     return pd.DataFrame(columns).assign(**({"note": tests["note"]} if "note" in tests and any(tests["note"]) else {}))

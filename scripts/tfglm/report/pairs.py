@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from tfglm.report.pages import numbers_as_text, p_value
+from tfglm.report.pages import numbers_as_text
 from tfglm.report.words import Words, plain
+from tfglm.results.digits import p_value
 
 MOST_PAIRS = 66
 """Pairs of a factor that the page shows, those of 12 levels: of more, those with the smallest p-values."""

@@ -22,8 +22,7 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.worksheet import Worksheet
 from tabulate import SEPARATING_LINE, tabulate
 
-from tfglm.report.pages import four_digits, statistic, with_error
-from tfglm.report.words import aligned
+from tfglm.results.digits import aligned, four_digits, statistic, with_error
 from tfglm.results.paper import Cell, Line, PaperTable
 
 LONGEST_ON_A_PAGE = 45

@@ -7,8 +7,7 @@ from markupsafe import Markup
 
 from tfglm.errors import counted
 from tfglm.report.inline import measure
-from tfglm.report.pages import four_digits
-from tfglm.report.words import four_that_count, minus
+from tfglm.results.digits import fixed, four_digits, four_that_count, percent
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def measures(metrics: Mapping, response: str, unit: str | None) -> list[QualityM
         always = f"always “{'' if mean >= 0.5 else 'not '}{response}”"
         shown.append(accuracy(metrics, max(mean, 1 - mean), always))
     if metrics.get("auc") is not None:
-        shown.append(QualityMeasure("AUC", f"{metrics['auc']:.3f}", "0.500", "by chance", (metrics["auc"], 0.5)))
+        shown.append(QualityMeasure("AUC", fixed(metrics["auc"], 3), "0.500", "by chance", (metrics["auc"], 0.5)))
     if "rmse" in metrics and metrics.get("r_squared") is not None and metrics["r_squared"] < 1:
         # R squared compares with the mean of these very rows.
         alone = metrics["rmse"] / (1 - metrics["r_squared"]) ** 0.5
@@ -56,9 +55,8 @@ def measures(metrics: Mapping, response: str, unit: str | None) -> list[QualityM
             )
         )
     if metrics.get("d_squared") is not None:
-        explained = str(minus(f"{100 * metrics['d_squared']:.1f}"))
         always, shares = "always the mean of these rows", (metrics["d_squared"], 0.0)
-        shown.append(QualityMeasure("deviance explained", f"{explained} %", "0 %", always, shares))
+        shown.append(QualityMeasure("deviance explained", percent(metrics["d_squared"]), "0 %", always, shares))
     return shown
 
 
@@ -75,7 +73,7 @@ def ranked(metrics: Mapping) -> str:
 
 def accuracy(metrics: Mapping, alone: float, always: str) -> QualityMeasure:
     shares = metrics["accuracy"], alone
-    return QualityMeasure("accuracy", f"{100 * shares[0]:.1f} %", f"{100 * alone:.1f} %", always, shares)
+    return QualityMeasure("accuracy", percent(metrics["accuracy"]), percent(alone), always, shares)
 
 
 def beside_baseline(metrics: Mapping, each: str) -> str:
@@ -100,7 +98,7 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
     text = (
         ""
         if explained is None
-        else f"The model explains {100 * explained:.1f} % of the deviance of the rows it was fitted to. "
+        else f"The model explains {percent(explained)} of the deviance of the rows it was fitted to. "
     )
     if not metrics.get("rows"):
         there = any(count for name, count in metrics.items() if name.startswith("rows_"))
@@ -110,19 +108,19 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
     text += f"On {counted(metrics['rows'], 'row')} kept back "
     if "confusion" in metrics:
         return text + (
-            f"it predicts the class of {100 * metrics['accuracy']:.1f} % (the most frequent class alone has "
-            f"{100 * metrics['null_accuracy']:.1f} %); log loss {four_digits(metrics['log_loss'])}{ranked(metrics)}."
+            f"it predicts the class of {percent(metrics['accuracy'])} (the most frequent class alone has "
+            f"{percent(metrics['null_accuracy'])}); log loss {four_digits(metrics['log_loss'])}{ranked(metrics)}."
         )
     mean, response = metrics["mean_prediction"], metrics["mean_response"]
     if metrics.get("auc") is not None:
         auc = metrics["auc"]
         text += (
-            f"it ranks a {each} with the event above a {each} without it in {100 * auc:.1f} % of all pairs (AUC "
-            f"{auc:.4f}); the mean predicted probability is {100 * mean:.1f} %, and {100 * response:.1f} % of the "
+            f"it ranks a {each} with the event above a {each} without it in {percent(auc)} of all pairs (AUC "
+            f"{fixed(auc, 4)}); the mean predicted probability is {percent(mean)}, and {percent(response)} of the "
             f"{each}s had the event"
         )
         slope = metrics["calibration_slope"]
-        text += "" if slope is None else f"; calibration slope {minus(f'{slope:.3f}')} (1 is ideal)"
+        text += "" if slope is None else f"; calibration slope {fixed(slope, 3)} (1 is ideal)"
     elif "rmse" in metrics:
         off, root, predicted, observed = (
             f"{four_that_count(value)}{in_units(unit)}" for value in (metrics["mae"], metrics["rmse"], mean, response)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfglm.results.digits import significant
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -57,9 +59,7 @@ class Scale:
         """An estimate as the axis counts it, with three digits."""
         if self.ratio and value > LARGEST_EXPONENT:
             return "infinite"
-        number = math.exp(value) if self.ratio else value
-        text = f"{number:,.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.3g}"
-        return text.replace("-", "\N{MINUS SIGN}")
+        return significant(math.exp(value) if self.ratio else value, 3)
 
 
 LARGEST_EXPONENT = 700.0

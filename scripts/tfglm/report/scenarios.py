@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tfglm.report.drawn_means import DrawnMeans, means_of_factor, shares_of_factor
-from tfglm.report.pages import p_value
-from tfglm.report.words import Words, decimals_of, fixed, plain
+from tfglm.report.words import Words, plain
+from tfglm.results.digits import decimals_of, fixed, p_value
 from tfglm.results.geometric import RATIOS
 
 SCENARIO = "scenario"

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from tfglm.errors import counted
 from tfglm.report.pages import cell, render
 from tfglm.report.table_one import histogram
-from tfglm.report.words import four_that_count
+from tfglm.results.digits import four_that_count
 
 FIRST = 8
 """Rows that the page shows; the file has all."""

@@ -15,7 +15,8 @@ from tfglm.formula.parse import term_of
 from tfglm.formula.response import Logarithm
 from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.report.conditions import is_difference
-from tfglm.report.words import PERCENT, Words, logged, plain, two_digits
+from tfglm.report.words import PERCENT, Words, logged, plain
+from tfglm.results.digits import two_digits
 
 MOST_STEPS = 6
 """The effect of a number is reported per 1, 10, ... units, up to this power of 10, so that it is easy to read."""

@@ -12,6 +12,7 @@ from tfglm.report.class_effects import compares_classes
 from tfglm.report.curves import Curve, curves_of, surfaces_of
 from tfglm.report.words import Words
 from tfglm.results.compare import response_of
+from tfglm.results.digits import four_that_count
 
 MOST_TURNS = 4
 """Parts of a curve that a sentence tells."""
@@ -97,7 +98,7 @@ def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words:
         unit = f" {words.units[column]}" if column in words.units else ""
         parts, last = rises(points), float(points["value"].iloc[-1])
         said = [
-            f"{verb(part.is_up, is_many)}{'' if part.until == last else f' until {part.until:,.4g}{unit}'}"
+            f"{verb(part.is_up, is_many)}{'' if part.until == last else f' until {four_that_count(part.until)}{unit}'}"
             for part in parts[:MOST_TURNS]
         ]
         sentence = f"{what} {', then '.join(said)}" if parts else f"no clear change of {what}"
@@ -124,8 +125,8 @@ def sign_in_words(points: pd.DataFrame, unit: str) -> str:
     values, said = points["value"].to_numpy(float), []
     starts = np.flatnonzero(np.diff(signs, prepend=2))
     for first, last in zip(starts, [*starts[1:] - 1, len(signs) - 1], strict=True):
-        begins = f" from {values[first]:,.4g}{unit}" if first else ""
-        ends = f" {'to' if first else 'until'} {values[last]:,.4g}{unit}" if last < len(signs) - 1 else ""
+        begins = f" from {four_that_count(values[first])}{unit}" if first else ""
+        ends = f" {'to' if first else 'until'} {four_that_count(values[last])}{unit}" if last < len(signs) - 1 else ""
         if signs[first]:
             said.append(
                 f"{'above' if signs[first] > 0 else 'below'} 0{begins}{ends}" + " everywhere" * (not begins + ends)
@@ -144,7 +145,7 @@ def surface_in_words(points: pd.DataFrame, subject: str, is_plural: bool, words:
 
     def place(row: pd.Series) -> str:
         values = zip((row["value"], row["value_2"]), units, strict=True)
-        return " and ".join(f"{value:,.4g}{unit}" for value, unit in values)
+        return " and ".join(f"{four_that_count(value)}{unit}" for value, unit in values)
 
     high, low = points.loc[points["ci_lower"].idxmax()], points.loc[points["ci_upper"].idxmin()]
     middle = pd.Series({"value": points["reference"].iloc[0], "value_2": points["reference_2"].iloc[0]})

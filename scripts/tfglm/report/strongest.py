@@ -11,9 +11,8 @@ from tfglm.formula.names import class_and_term, with_class
 from tfglm.report.coefficient_rows import NUMBERS, Heading, PictureRow, is_constant, rows_and_scale
 from tfglm.report.conditions import against, conditions, is_difference
 from tfglm.report.inline import InlineAxis
-from tfglm.report.pages import p_value
-from tfglm.report.ratios import LARGEST_EXPONENT, Scale
-from tfglm.report.words import Words, aligned, decimals_of, fixed, minus, plain
+from tfglm.report.words import Words, plain
+from tfglm.results.digits import aligned, decimals_of, fixed, p_value
 
 MOST_EFFECTS = 14
 """Effects on the axis; a model with no more coefficients shows all."""
@@ -91,7 +90,7 @@ def strongest_effects(
     rows = []
     for effect in chosen_effects(candidates):
         numbers = effect.row.estimate, effect.row.lower, effect.row.upper
-        size, start, end = (three_digits(value, scale) for value in numbers)
+        size, start, end = map(scale.written, numbers)
         rows.append(DrawnEffect(effect.label, axis.interval(*numbers, effect.row.tip), size, f"{start} to {end}"))
     return Effects(rows, axis.scale_line(), (ratio or measure).replace("_", " "), len(candidates) - len(rows))
 
@@ -120,12 +119,6 @@ def chosen_effects(candidates: Sequence[Candidate]) -> list[Candidate]:
     first = sorted(of_terms.values(), key=lambda each: -each.sure)
     chosen = {id(each) for each in [*first, *others][:MOST_EFFECTS]}
     return [each for each in candidates if id(each) in chosen]
-
-
-def three_digits(value: float, scale: Scale) -> str:
-    """An estimate as the axis counts it, with three digits, zeros at its end too."""
-    number = math.exp(min(value, LARGEST_EXPONENT)) if scale.ratio else value
-    return str(minus(f"{number:#.3g}".rstrip("."))) if 1e-3 <= abs(number) < 1000 else scale.written(value)
 
 
 def label_of(term: str, level: str, compared: Mapping[str, str], words: Words) -> str:
@@ -172,9 +165,7 @@ def short_table(table: pd.DataFrame, df_residual: float | None, words: Words) ->
         columns[statistic] = [fixed(value, 2) for value in rows[statistic]]
         freedom = rows["df"] if "df" in rows else pd.Series(df_residual if statistic == "t" else math.nan, rows.index)
         if freedom.notna().any():
-            columns["df"] = [
-                "" if pd.isna(value) else f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in freedom
-            ]
+            columns["df"] = ["" if pd.isna(value) else fixed(value, 0 if value >= 100 else 1) for value in freedom]
         columns["p"] = [p_value(value) for value in rows["p_value"]]
     compared = {str(term): against(str(term), each, words) for term, each in table.groupby("term")}
     holding = conditions(table, words)

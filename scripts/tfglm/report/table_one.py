@@ -17,7 +17,8 @@ from tfglm.errors import counted
 from tfglm.report.inline import bars, part_of
 from tfglm.report.pages import render
 from tfglm.report.ratios import round_values
-from tfglm.report.words import Words, four_that_count
+from tfglm.report.words import Words
+from tfglm.results.digits import four_that_count, percent
 
 MOST_COLUMNS, MOST_LEVELS, MOST_FREQUENT, MOST_BINS = 100, 12, 6, 24
 """Columns on the page, levels of a factor that are all shown, those of a larger factor, and bars of a number."""
@@ -170,7 +171,7 @@ def most_frequent(counts: np.ndarray) -> list[int]:
 
 
 def in_percent(share: float) -> str:
-    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
+    return percent(share, "\N{NO-BREAK SPACE}%")
 
 
 def full_name(column: str, words: Words) -> str:

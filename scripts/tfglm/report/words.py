@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from tfglm.errors import UserError
 from tfglm.formula.names import class_and_term, with_class
@@ -28,8 +27,6 @@ CODED = {
 
 CODED_LEVEL = re.compile(r"([SHD]\.)(.+)", re.DOTALL)
 """A level in the name of a contrast."""
-
-NEGATIVE = re.compile(r"-(?=\d[\d,.]*(e[+-]\d+)?\Z|inf\Z)")
 
 
 @dataclass(frozen=True)
@@ -124,53 +121,3 @@ def logged(term: str) -> tuple[str, float] | None:
     None for other terms."""
     label, kind = class_and_term(term)[0], term_of(term)
     return (with_class(label, kind.columns[0]), math.log1p(PERCENT / 100) / math.log(kind.base)) if kind.base else None
-
-
-def minus(text: object) -> object:
-    """Return a number with a minus sign instead of the hyphen; other values unchanged."""
-    return NEGATIVE.sub("−", text, count=1) if isinstance(text, str) and NEGATIVE.match(text) else text
-
-
-def decimals_of(errors: pd.Series) -> int:
-    """Return the number of decimals that keeps two digits of the smallest standard error. Errors that are rounding errors
-    compared with most of them do not count."""
-    positive = errors[(errors > 0) & errors.map(math.isfinite)]
-    positive = positive[positive > 1e-6 * positive.median()]
-    return 2 if positive.empty else min(max(1 - math.floor(math.log10(positive.min())), 0), 12)
-
-
-def fixed(value: float, decimals: int, no_zeros: bool = False) -> str:
-    """A number with these decimals; empty if there is none.
-
-    It is in powers of ten where it would be too long, and with `no_zeros` where it would be all zeros.
-    """
-    if pd.isna(value):
-        return ""
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    # No minus before what is 0 to these decimals.
-    short = f"{value:z,.{min(decimals, 6)}f}"
-    all_zeros = value != 0 and float(short.replace(",", "")) == 0 and (no_zeros or decimals > 6)
-    return str(minus(f"{value:.2e}" if all_zeros or abs(value) >= 1e7 else short))
-
-
-def aligned(numbers: Sequence[str]) -> list[str]:
-    """Numbers of a column with blanks as wide as digits after them, so that the decimal points are below each other."""
-    after = [len(number) - number.index(".") if re.fullmatch(r"[^e]*\d\.\d+", number) else 0 for number in numbers]
-    widest = max(after, default=0)
-    blanks = [
-        "\u2008" * (not places and widest > 0) + "\u2007" * (widest - max(places, widest > 0)) for places in after
-    ]
-    return [number + blank if number else "" for number, blank in zip(numbers, blanks, strict=True)]
-
-
-def two_digits(value: float) -> str:
-    """A size in a sentence: two digits that count, all those before the point."""
-    if value == 0 or abs(value) >= 10:
-        return f"{value:,.0f}"
-    return f"{value:.{max(1 - math.floor(math.log10(abs(value))), 0)}f}"
-
-
-def four_that_count(value: float) -> str:
-    """Four digits that count, and all those before the point."""
-    return str(minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"))

@@ -11,6 +11,7 @@ from tfglm.formula.names import class_and_term, with_class, without_class
 from tfglm.formula.parse import term_of
 from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import HELD_OUT, STATISTICS, ComparedModel, figure, response_of
+from tfglm.results.digits import fixed, p_value
 from tfglm.results.statuses import NOT_CONVERGED, status_of
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -184,10 +185,10 @@ def notes(models: Sequence[ComparedModel], settings: TablesConfig, tests: pd.Dat
             what = "separated, or alone in their level" if absorbed_factors(model.fit) else "separated"
             sentences.append(f"n of {model.name} does not count {left_out:,} rows that are {what}.")
     for test in tests[tests["problem"] == ""].to_dict("records"):
-        p = "p < 0.0001" if test["p_value"] < 1e-4 else f"p = {test['p_value']:.4f}"
+        p = f"p {p}" if (p := p_value(test["p_value"])).startswith("<") else f"p = {p}"
         sentences.append(
             f"Likelihood-ratio test of {test['model']} within {test['within']}: "
-            f"χ²({test['df']}) = {test['chi_squared']:,.2f}, {p}."
+            f"χ²({test['df']}) = {fixed(test['chi_squared'], 2)}, {p}."
         )
     if len(models) > 1:
         problems = dict.fromkeys(tests["problem"][tests["problem"] != ""])

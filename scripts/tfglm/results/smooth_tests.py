@@ -18,6 +18,7 @@ import scipy.special
 from tfglm.config.std_errors import OF_POSTERIOR
 from tfglm.inference import distributions
 from tfglm.inference.fitted import FREE
+from tfglm.results.digits import four_that_count
 from tfglm.results.estimates import Estimates
 from tfglm.solvers.fractional_rank import statistics
 
@@ -76,12 +77,12 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> SmoothTest:
 
 def in_words(smooth: Mapping) -> str:
     """The note on a term: the standard deviation of random effects, or the shape of a curve."""
-    note = f"{smooth['edf']:.4g} effective degrees of freedom"
+    note = f"{four_that_count(smooth['edf'])} effective degrees of freedom"
     infinite = [each for each in smooth.get("margins", [smooth]) if each["lambda_is"] == "infinite"]
     if "std_dev" in smooth:
-        numbers = f"{smooth['std_dev']:.4g}"
+        numbers = four_that_count(smooth["std_dev"])
         if "std_dev_lower" in smooth:
-            numbers += f" ({smooth['std_dev_lower']:.4g} to {smooth['std_dev_upper']:.4g})"
+            numbers += f" ({four_that_count(smooth['std_dev_lower'])} to {four_that_count(smooth['std_dev_upper'])})"
         return f"random effects: standard deviation {numbers}, {note}"
     if smooth["is_random"]:
         return "random effects: their variance is estimated as 0"
