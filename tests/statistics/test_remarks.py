@@ -205,6 +205,15 @@ def test_a_mean_without_an_interval_has_the_reason_beside_it(tmp_path):
     assert of_g["note"].tolist() == ["", "too few clusters"] and "note" not in of_h
 
 
+def test_a_loose_bound_is_no_distance():
+    certificate = {"within_standard_errors": 0.75, "lambda_squared": 1e-20}
+    fit = {"certificate": certificate, "perfect_fit": False, "exact": True, "converged": True}
+    said = accuracy.convergence(fit)
+    assert "no estimate by more than 1e-10 classical" in said and "further from" not in said and "8e-01" not in said
+    tight = {"within_standard_errors": 1e-9, "lambda_squared": 1e-20}
+    assert "further from the maximum of the likelihood than 1e-09" in accuracy.convergence(fit | {"certificate": tight})
+
+
 def test_a_bound_is_rounded_up():
     assert [accuracy.rounded_up(value) for value in (1.01e-9, 1e-9, 9.5e-13, 0.0)] == ["2e-09", "1e-09", "1e-12", "0"]
 

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import jinja2
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from tfglm.report.glossary import explained, linked
 from tfglm.results import csv_files
@@ -39,9 +41,18 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    shared.filters |= {"count": "{:,}".format, "head": _head, "rows": _rows, "minus": minus}
+    shared.filters |= {"count": "{:,}".format, "head": _head, "rows": _rows, "minus": minus, "breakable": _breakable}
     shared.filters |= {"explained": explained, "linked": linked}
     return shared
+
+
+BREAKS = re.compile(r"(?<=[_:/.-])(?=[^\W\d])|(?<=\w{24})(?=\w)")
+"""Where a name may break: between its parts, and in one of more than 24 letters."""
+
+
+def _breakable(text: object) -> Markup:
+    """A name that breaks where a reader expects it, so that the longest part alone keeps its column wide."""
+    return Markup("<wbr>").join(BREAKS.split(str(text)))
 
 
 def _head(frame: pd.DataFrame) -> list[list[tuple[str, int]]]:

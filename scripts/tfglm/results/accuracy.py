@@ -18,6 +18,10 @@ ERRORS = {
 
 SERIAL = {"newey_west": "Newey and West", "driscoll_kraay": "Driscoll and Kraay"}
 
+LOOSE = 1e-3
+"""A bound on the distance of estimates from the maximum, in standard errors, above which it says nothing of that distance: it adds
+up the sizes of rounding errors that cancel."""
+
 BY_CLUSTER = {
     "CR2": "CR2, tests by t with Satterthwaite's degrees of freedom, joint tests by AHT",
     "CR1": "CR1, tests by t and F with the effective number of clusters",
@@ -78,6 +82,11 @@ def convergence(fit: Mapping) -> str:
     of = "penalised likelihood" if penalised or fit.get("firth") or fit.get("smooths") else "likelihood"
     unit = "standard deviations of the posterior" if penalised else "classical standard errors"
     within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5
+    if fit["converged"] and within > LOOSE:
+        return (
+            f"The fit converged: a further step would move no estimate by more than {rounded_up(step)} {unit}. "
+            f"The worst case of rounding errors is in fit.json; it is far above the error to expect."
+        )
     if fit["converged"]:
         return (
             f"The fit converged: no estimate is further from the maximum of the {of} than {rounded_up(within)} {unit}, "
