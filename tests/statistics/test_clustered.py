@@ -1,6 +1,7 @@
 """Standard errors, tests and intervals by cluster, against rows x rows matrices and R."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tfglm import checkpoint
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.inference.cr2 import CR2, ClusterModel
-from tfglm.inference.reference import FEWEST, Fewest, Reference
+from tfglm.inference.reference import FEWEST, UNRELIABLE, Fewest, Reference
 from tfglm.results import coefficients, effects
 from tfglm.results.joint import joint_tests
 from tfglm.solvers.report import standard_errors
@@ -210,7 +211,7 @@ def test_without_cr2_the_effective_clusters_are_the_degrees_of_freedom(tmp_path)
     squares = (scores @ np.linalg.inv(x.T @ x)) ** 2
     np.testing.assert_allclose(kept["df"], np.minimum(3 * squares.sum(0) ** 2 / (squares**2).sum(0), 24), rtol=1e-6)
     # Fewer than 40 clusters: no test.
-    assert kept["p_value"].isna().all() and kept["note"].str.startswith("too few clusters for this test").all()
+    assert kept["p_value"].isna().all() and kept["note"].str.startswith("too few clusters: the ").all()
 
 
 def test_what_single_clusters_determine_has_no_error_and_no_test(tmp_path):
@@ -347,7 +348,14 @@ def test_what_is_tested_depends_on_the_design_and_not_on_the_response(tmp_path, 
         tested.append([*table["p_value"].notna(), *table["ci_lower"].notna(), *joint["p_value"].notna()])
         df.append(table.loc[table["term"] == "group", "df"].item())
         wald = table.loc[table["term"] == "group"].iloc[0]
-        assert wald["std_error"] > 0 and "degrees of freedom by the design, of 8 needed" in wald["note"]
+        assert wald["std_error"] > 0
+        assert re.match(
+            r"too few clusters: the 60 count as \d\.\d equal ones for this estimate, and a test needs 8; ", wald["note"]
+        )
+        # On demand they are printed, and marked.
+        every = coefficients.table(replace(actual, fewest=replace(FEWEST, prints_all=True)), 0.95)
+        assert every["p_value"].notna().equals(every["std_error"].notna())
+        assert every["note"].str.startswith(UNRELIABLE).equals(table["p_value"].isna() & every["std_error"].notna())
     assert all(each == tested[0] for each in tested) and any(tested[0]) and min(df) < FEWEST.df < max(df)
 
 

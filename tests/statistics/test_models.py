@@ -373,7 +373,8 @@ def test_nearly_determined_columns_are_named_with_their_inflation(tmp_path):
     place = list(matrix.columns).index(("miles", ""))
     assert near["term"] == "miles" and near["pivot"] < 1e-3
     assert near["vif"] == pytest.approx(variance_inflation_factor(matrix.to_numpy(), place), rel=1e-6)
-    assert "miles (VIF" in fitted.summary["warnings"][0]
+    assert near["with"] == [{"term": "distance", "level": ""}]
+    assert fitted.summary["warnings"][0].endswith(f"miles (VIF {near['vif']:,.0f}, with distance)")
 
 
 def test_the_logarithm_of_a_p_value_goes_on_where_the_p_value_is_zero():

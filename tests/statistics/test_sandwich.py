@@ -214,7 +214,7 @@ def test_tests_of_dates_that_are_alike(file):
     np.testing.assert_allclose(table["df"], expected, rtol=1e-6)
     np.testing.assert_allclose(table["p_value"], 2 * scipy.stats.t.sf(table["t"].abs(), table["df"]), rtol=1e-9)
     noted = coefficients.table(estimates, 0.95)["note"]
-    assert noted.str.contains("too few dates for this test: ").any()
+    assert noted.str.contains("too few dates: the ").any()
     term = joint_tests(replace(estimates, fewest=ANY)).set_index("term").loc["carrier"]
     chosen = by_date[:, 1:4]
     chosen = chosen @ np.linalg.inv(np.linalg.cholesky(chosen.T @ chosen)).T

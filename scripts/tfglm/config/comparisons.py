@@ -63,9 +63,9 @@ class ComparisonsConfig(Section):
 class LikelihoodConfig(Section):
     """Tests and intervals that take further fits."""
 
-    tests: Literal["wald", "likelihood_ratio"] = "wald"
+    tests: Literal["wald", "likelihood_ratio", "all"] = "wald"
     """How terms are tested in `terms.csv`: `wald`, or `likelihood_ratio`, which fits the model once more without each
-    term."""
+    term. `all` is `wald` with tests by cluster or date that are not reliable too; their `note` says so."""
     profile: dict[Text, Combination] = Field(default={}, max_length=MOST_CONTRASTS)
     """Linear combinations of coefficients, written like contrasts, that get a profile likelihood interval in
     `profile.csv`: `{distance: {distance: 1}}`."""

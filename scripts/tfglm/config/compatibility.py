@@ -77,7 +77,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`std_errors: unconditional`": lambda m: m.std_errors == UNCONDITIONAL,
     "`std_errors: quasi`, `HC2` or `HC3`": lambda m: m.errors.kind in ("quasi", *BY_LEVERAGE),
     "`std_errors` by leverage or date": lambda m: m.errors.kind in (*BY_LEVERAGE, *SERIAL),
-    "`tests: likelihood_ratio`": lambda m: m.tests != "wald",
+    "`tests: likelihood_ratio`": lambda m: m.tests == "likelihood_ratio",
     "`profile`": value_of("profile"),
     "`hypotheses`": value_of("hypotheses"),
     "`pairwise`": value_of("pairwise"),

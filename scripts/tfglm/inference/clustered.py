@@ -19,10 +19,12 @@ from tfglm.inference.reference import (
     FEWEST,
     NOT_POSITIVE,
     SEEN,
+    UNRELIABLE,
     UNSEEN_BELOW,
     Fewest,
     JointReference,
     Reference,
+    too_few,
 )
 
 LARGEST_CHECKED = 1_000
@@ -99,23 +101,28 @@ class Clustered(Covariance):
             self.unseen(transform),
             self._needed(fewest),
             of=self.carriers,
+            count=self.count,
+            prints_all=fewest.prints_all,
             df_by_design=self._by_design.degrees_of_freedom(transform, self.columns, self.lags, self.penalty),
         )
 
     def joint(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:
         q = transform.shape[0]
         needed = self._needed_jointly(q, fewest)
-        if self.count - 1 < needed:
-            return JointReference(problem=f"{self.count} {self.carriers} are too few for {q} coefficients")
-        degrees = self._joint_degrees(transform, needed)
+        if self.count - 1 < needed and not fewest.prints_all:
+            return JointReference(
+                problem=too_few(self.carriers, self.count, self.count, needed + 1, f"{q} coefficients")
+            )
+        degrees = self._joint_degrees(transform, needed, fewest.prints_all)
         if isinstance(degrees, str):
             return JointReference(problem=degrees)
         eta, by_design = degrees
-        if not (by_design >= AS_MANY * needed and eta > q - 1):
-            return JointReference(
-                problem=f"too few {self.carriers} for this test: {min(by_design, eta):.1f} effective ones, of {needed:g} needed"
-            )
-        return JointReference((eta - q + 1) / eta, eta - q + 1)
+        if by_design >= AS_MANY * needed and eta > q - 1:
+            return JointReference((eta - q + 1) / eta, eta - q + 1)
+        problem = too_few(self.carriers, self.count, min(by_design, eta), needed, f"{q} coefficients")
+        if not fewest.prints_all or eta <= q - 1:
+            return JointReference(problem=problem)
+        return JointReference((eta - q + 1) / eta, eta - q + 1, note=UNRELIABLE + problem)
 
     def _needed(self, fewest: Fewest) -> float:
         """The least information for a test of a combination of coefficients."""
@@ -125,7 +132,9 @@ class Clustered(Covariance):
         """The least information for a joint test of so many coefficients."""
         return max(fewest.clusters, fewest.clusters_per_coefficient * coefficients)
 
-    def _joint_degrees(self, transform: scipy.sparse.csr_array, needed: float) -> tuple[float, float] | str:
+    def _joint_degrees(
+        self, transform: scipy.sparse.csr_array, needed: float, always: bool
+    ) -> tuple[float, float] | str:
         """The degrees of freedom of the Wishart matrix that approximates the covariance of the rows of a transformation, and
         those by the design, or why they are not computed. They are Hotelling's, q (q + 1) / sum |z_g|^4 of scores with sum
         z_g z_g' = I. For clusters of several columns, those of the column with the fewest."""

@@ -361,7 +361,16 @@ class CR2(Clustered):
         wild = {}
         if FEWEST_CLUSTERS <= self.count <= MOST_CLUSTERS and self.raw_scores is not None:
             wild = wild_bootstrap(self.bread, self.model.information, self.raw_scores, contrasts, np.flatnonzero(few))
-        return Reference(df, True, share < SEEN, fewest.df, df_by_design=df_by_design, wild=wild)
+        return Reference(
+            df,
+            True,
+            share < SEEN,
+            fewest.df,
+            df_by_design=df_by_design,
+            wild=wild,
+            count=self.count,
+            prints_all=fewest.prints_all,
+        )
 
     def unseen(self, transform: scipy.sparse.csr_array) -> np.ndarray:
         return self.linear_model.determined_share(self.bread.on_free(transform)) > 1 - SEEN
@@ -369,15 +378,17 @@ class CR2(Clustered):
     def _needed_jointly(self, coefficients: int, fewest: Fewest) -> float:
         return coefficients - 1 + max(fewest.df_joint, coefficients)
 
-    def _joint_degrees(self, transform: scipy.sparse.csr_array, needed: float) -> tuple[float, float] | str:
-        """Those of AHT, or a lower bound where that is enough."""
+    def _joint_degrees(
+        self, transform: scipy.sparse.csr_array, needed: float, always: bool
+    ) -> tuple[float, float] | str:
+        """Those of AHT, or a lower bound where that is enough; those of the fit only where there is a test, or `always`."""
         contrasts = self.bread.on_free(transform)
         if self.count * contrasts.shape[1] ** 2 * len(contrasts) ** 2 > LONGEST_AHT:
             return "the degrees of freedom of a test by cluster would take too long"
         by_design, share = self.linear_model.hotelling(contrasts, enough=AS_MANY * needed)
         if share < SEEN:
             return DETERMINED_ALONE
-        return self.model.hotelling(contrasts).df if by_design >= AS_MANY * needed else by_design, by_design
+        return self.model.hotelling(contrasts).df if always or by_design >= AS_MANY * needed else by_design, by_design
 
 
 def slices(size: int, at_once: int) -> Iterator[slice]:

@@ -2,7 +2,7 @@
 there are where rows of a cluster are alike; with few clusters, a bootstrap (inference.wild)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,9 +39,17 @@ class Fewest:
     clusters_per_coefficient: float = 10
     dates: float = 15
     dates_joint: float = 25
+    prints_all: bool = False
+    """Whether tests with less are printed all the same, and marked in their notes."""
 
 
 FEWEST = Fewest()
+
+
+def fewest_for(design: Design) -> Fewest:
+    """What the tests of a model need."""
+    return replace(FEWEST, prints_all=True) if design.inference.tests == "all" else FEWEST
+
 
 SEEN = 0.99
 """The share of the variance of a contrast that CR2 must expect under the working model. The rest is in directions that single
@@ -59,6 +67,11 @@ DETERMINED_ALONE = "determined within single clusters, so its variance between c
 NOT_POSITIVE = "its variance by clusters of several columns is not positive, or that of what single clusters determine"
 
 NO_PART = "nothing that was estimated has a part in it"
+
+UNRELIABLE = "not reliable: "
+"""Before the note on a test that is printed because of `tests: all`."""
+
+REMEDY = "merge levels, choose other clusters, or print it with `tests: all`"
 
 CROSSED = "clusters of a column"
 """The clusters of an estimate in words, if there are clusters of several columns."""
@@ -83,7 +96,8 @@ class Reference:
     freedom, and with `rare` events [estimates], have no test by t. With CR2, the degrees of freedom `df_by_design` [estimates],
     which do not depend on the response, are compared with `fewest`; where there are enough, they may be a lower bound. By
     their place, some of these estimates have a bootstrap, `wild`. `of` says what carries the information: clusters, or dates.
-    `varies` says that each estimate has degrees of freedom of its own.
+    `varies` says that each estimate has degrees of freedom of its own. `count` is the number of clusters or dates. With
+    `prints_all` estimates with less information have a test too.
     """
 
     df: np.ndarray
@@ -95,6 +109,8 @@ class Reference:
     df_by_design: np.ndarray | None = None
     wild: Mapping[int, WildBootstrap] = field(default_factory=dict)
     varies: bool = True
+    count: int = 0
+    prints_all: bool = False
 
     @property
     def _information(self) -> np.ndarray:
@@ -107,7 +123,8 @@ class Reference:
     @cached_property
     def usable(self) -> np.ndarray:
         """The degrees of freedom, NaN where there is no test by t."""
-        return np.where(self._has_enough & ~np.asarray(self.unseen) & ~np.asarray(self.rare), self.df, np.nan)
+        is_reliable = self._has_enough & ~np.asarray(self.rare)
+        return np.where((is_reliable | self.prints_all) & ~np.asarray(self.unseen), self.df, np.nan)
 
     def bootstraps(self, errors: np.ndarray) -> dict[int, WildBootstrap]:
         """The bootstraps of estimates that have these standard errors, by their place."""
@@ -152,20 +169,26 @@ class Reference:
 
     def notes(self) -> np.ndarray:
         """Why there is no test, for each estimate; '' where there is one."""
-        needed, by_design = f"of {self.fewest:g} needed", "" if self.df_by_design is None else " by the design"
+        by_design = "" if self.df_by_design is None else " by the design"
+        mark = UNRELIABLE if self.prints_all else ""
         few = [
             NO_PART
             if np.isnan(df)
             else f"p-value and interval by the wild cluster bootstrap, with {df:.1f} degrees of freedom{by_design}"
             if place in self.wild
-            else f"too few {self.of} for this test: {df:.1f} degrees of freedom{by_design}, {needed}"
+            else mark + too_few(self.of, self.count, df, self.fewest, "this estimate")
             for place, df in enumerate(self._information)
         ]
-        rare = f"fewer than {FEWEST_EVENTS} events, or rows without one, are expected of it"
+        rare = f"{mark}fewer than {FEWEST_EVENTS} events, or rows without one, are expected of it"
         unseen = NOT_POSITIVE if self.of == CROSSED else DETERMINED_ALONE
         has_bootstrap = np.isin(np.arange(len(self.df)), list(self.wild))
         is_few = ~self._has_enough & ~(has_bootstrap & self.rare)
         return np.select([self.unseen, is_few, self.rare], [unseen, few, rare], "")
+
+
+def too_few(of: str, count: int, information: float, needed: float, what: str) -> str:
+    """Why a test is not reliable: clusters or dates that are unequal, or of which few have a level, count as fewer."""
+    return f"too few {of}: the {count:,} count as {information:.1f} equal ones for {what}, and a test needs {needed:g}; {REMEDY}"
 
 
 @dataclass(frozen=True)

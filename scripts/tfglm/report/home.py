@@ -179,7 +179,7 @@ def sentence_facts(model: ModelResults) -> ModelFacts:
         fit.get("sigma") or 1.0,
         model.words,
         slopes(model.averages),
-        {each["term"] for each in fit.get("nearly_aliased", [])},
+        {each["term"] for near in fit.get("nearly_aliased", []) for each in (near, *near["with"])},
         family.counts_events or bool(fit.get("classes")),
         family.ratio is None and not family.quadratic,
         model.logarithm,

@@ -19,8 +19,8 @@ ERRORS = {
 SERIAL = {"newey_west": "Newey and West", "driscoll_kraay": "Driscoll and Kraay"}
 
 LOOSE = 1e-3
-"""A bound on the distance of estimates from the maximum, in standard errors, above which it says nothing of that distance: it adds
-up the sizes of rounding errors that cancel."""
+"""A bound on the distance of estimates from the maximum, in standard errors, above which it says nothing of that distance: it
+adds up the sizes of rounding errors that cancel."""
 
 BY_CLUSTER = {
     "CR2": "CR2, tests by t with Satterthwaite's degrees of freedom, joint tests by AHT",

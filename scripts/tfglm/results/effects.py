@@ -77,7 +77,7 @@ def compared(estimated: Estimates, rows: np.ndarray, error_name: str, confidence
     error = lower = upper = np.full(len(rows), np.nan)
     if fitted.covariance.is_known:
         sparse = scipy.sparse.csr_array(np.where(known[:, None], rows, 0.0))
-        distribution = fitted.covariance.reference(sparse)
+        distribution = fitted.covariance.reference(sparse, estimated.fewest)
         error = np.sqrt(np.maximum(fitted.covariance.variances(sparse).chosen, 0.0))
         error = np.where(known & ~np.asarray(distribution.unseen), error, np.nan)
         lower, upper = distribution.interval(effect, error, confidence)

@@ -17,7 +17,7 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError
 from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
-from tfglm.inference.reference import FEWEST, Fewest, JointReference, Reference, statistic
+from tfglm.inference.reference import FEWEST, Fewest, JointReference, Reference, fewest_for, statistic
 from tfglm.results.aliases import aliased_with
 from tfglm.results.events import rare_events
 
@@ -108,7 +108,8 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> E
     levels = {name: design.categorical_by_name[name].levels[level] for name, level in references.items()}
     made_of = aliased_with(design, aliased, held, basis)
     flags = is_reference, separated, aliased, np.isnan(across)
-    return Estimates(design, fitted, levels, transform, values, *flags, made_of, is_held & recoded.is_left_out)
+    left_out = is_held & recoded.is_left_out
+    return Estimates(design, fitted, levels, transform, values, *flags, made_of, left_out, fewest_for(design))
 
 
 def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:

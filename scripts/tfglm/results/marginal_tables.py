@@ -18,7 +18,7 @@ from tfglm.design.factors import Categorical, Numeric
 from tfglm.engine.estimands import AveragesByLevel
 from tfglm.inference.classical import Unconditional
 from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
-from tfglm.inference.reference import FEWEST, Fewest
+from tfglm.inference.reference import Fewest, fewest_for
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
@@ -138,14 +138,14 @@ def marginal_tables(
     averaged: Averaged,
     reference: Mapping[str, str],
     confidence: float,
-    fewest: Fewest = FEWEST,
+    fewest: Fewest | None = None,
 ) -> Margins:
     """Return the average marginal effect of each column of a model, and the adjusted mean of each level, from the averages
     over its training rows. Raises UserError if a requested reference level has no finite estimate."""
     references = choose_references(design, fitted, reference)
     coefficients = with_limits(fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
-    inference = InferenceOfAverages(design, fitted, confidence, fewest)
+    inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design))
     logarithm = logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
     effects: list[Columns] = []
     means: list[Columns] = []

@@ -10,7 +10,7 @@ from tfglm.design.design import Design
 from tfglm.errors import UserError
 from tfglm.formula.response import Logarithm
 from tfglm.inference.fitted import Fitted
-from tfglm.inference.reference import FEWEST, Fewest
+from tfglm.inference.reference import Fewest, fewest_for
 from tfglm.results.estimates import choose_references
 from tfglm.results.events import few_events
 from tfglm.results.geometric import RATIOS, RETRANSFORMED, logarithm_of, powers
@@ -44,7 +44,7 @@ def scenario_table(
     reference: Mapping[str, str],
     confidence: float,
     contrasts: Mapping[str, Mapping[str, float]] | None = None,
-    fewest: Fewest = FEWEST,
+    fewest: Fewest | None = None,
 ) -> pd.DataFrame:
     """Return the means and effects in each scenario, and their differences between scenarios. `contrasts` has the weights of
     scenarios by the name of a contrast; by default each scenario is compared with all before it. The other arguments are
@@ -59,7 +59,7 @@ def scenario_table(
     if not averaged.scenarios:
         raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")
     references = choose_references(design, fitted, reference)
-    inference = InferenceOfAverages(design, fitted, confidence, fewest)
+    inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design))
     weights: dict[tuple[str, str], Mapping[str, float]] = {(name, ""): {name: 1.0} for name in averaged.scenarios}
     if contrasts:
         weights |= {(name, ""): row for name, row in contrasts.items()}

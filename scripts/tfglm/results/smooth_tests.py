@@ -41,7 +41,7 @@ class SmoothTest:
 class Statistic:
     """Both `values` of a statistic for the signs of an eigenvector, of a `rank` that need not be whole; or the value of a sum of
     chi-squared variables with these `weights`. `scale` times it is over chi-squared with `df` degrees of freedom, divided by
-    them. No test if there is a `problem`."""
+    them. No test if there is a `problem`; `note` says how it was made."""
 
     values: tuple[float, ...] = ()
     rank: float = np.nan
@@ -49,6 +49,7 @@ class Statistic:
     scale: float = 1.0
     df: float = np.nan
     problem: str = ""
+    note: str = ""
 
     @property
     def tail(self) -> tuple[float, float] | None:
@@ -68,7 +69,11 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> SmoothTest:
     name = f"{smooth['term']}[{smooth['level']}]" if smooth["level"] else smooth["term"]
     statistic = statistic_of(estimated, smooth)
     beside = " and ".join(f"`{term}`" for term in smooth.get("line_shared_with", ()))
-    notes = [in_words(smooth), beside and f"depends on the reference levels of {beside}", statistic.problem]
+    notes = [
+        in_words(smooth),
+        beside and f"depends on the reference levels of {beside}",
+        statistic.problem or statistic.note,
+    ]
     note = "; ".join(filter(None, notes))
     value = float(np.mean(statistic.values)) if statistic.tail else np.nan
     row = name, statistic.rank, value, statistic.scale, statistic.df, np.nan, note
@@ -132,13 +137,13 @@ def robust(estimated: Estimates, smooth: Mapping) -> Statistic:
     directions = np.linalg.eigh(root @ fitted.covariance.classical(units) @ root)[1].T[::-1]
     count = max(1, math.ceil(smooth["rank"] - ROUNDING))
     rows = (scipy.sparse.csr_array(directions[:count] @ root) @ units).tocsr()
-    scale, df = 1.0, fitted.covariance.df_residual
+    scale, df, note = 1.0, fitted.covariance.df_residual, ""
     if design.by_cluster:
         reference = estimated.joint_distribution(rows, rows)
         if np.isnan(reference.df):
             return Statistic(rank=smooth["rank"], problem=reference.problem or "too few clusters for this test")
-        degrees = reference.df + count - 1
+        degrees, note = reference.df + count - 1, reference.note
         df = degrees - smooth["rank"] + 1
         scale = df / degrees
     pair, rank = statistics(rows @ fitted.coefficients, fitted.covariance.of(rows), smooth["rank"])
-    return Statistic(tuple(pair), rank, scale=scale, df=df)
+    return Statistic(tuple(pair), rank, scale=scale, df=df, note=note)

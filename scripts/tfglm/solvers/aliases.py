@@ -14,14 +14,19 @@ NEARLY_ALIASED_BELOW = 1e-3
 """Scaled pivot: 1 - R^2 in a regression on the columns before."""
 
 
+MOST_PARTNERS = 3
+"""Columns that are named beside one that they nearly determine."""
+
+
 @dataclass(frozen=True)
 class Near:
-    """Columns that others nearly determine: their positions in the coefficient vector, scaled pivots and variance inflation
-    factors."""
+    """Columns that others nearly determine: their positions in the coefficient vector, scaled pivots, variance inflation
+    factors, and the positions of those that have the largest part in each."""
 
     places: np.ndarray
     pivots: np.ndarray
     inflation: np.ndarray
+    partners: list[list[int]]
 
 
 def nearly_aliased(factored: Factored, design: Design) -> Near:
@@ -41,7 +46,14 @@ def nearly_aliased(factored: Factored, design: Design) -> Near:
     inverse = scipy.linalg.cho_solve((factored.factor, True), np.eye(len(scale))[:, near])
     plain = scale[near] * inverse[near, np.arange(len(near))]
     inflated = [inflation.get(number, value) for number, value in zip(near.tolist(), plain, strict=True)]
-    return Near(blocks.dense[near], pivots[near], np.array(inflated))
+    # A regression of a column on the others has the coefficients -inverse[other, column] / inverse[column, column].
+    parts = np.abs(inverse) * np.sqrt(scale)[:, None]
+    parts[near, np.arange(len(near))] = 0.0
+    parts[blocks.dense == (-1 if design.intercept is None else design.intercept)] = 0.0
+    chosen = [np.argsort(-part, kind="stable")[: np.sum(part > part.max() / 2)][:MOST_PARTNERS] for part in parts.T]
+    return Near(
+        blocks.dense[near], pivots[near], np.array(inflated), [np.sort(blocks.dense[some]).tolist() for some in chosen]
+    )
 
 
 def together_with(design: Design) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:

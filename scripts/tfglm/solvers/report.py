@@ -40,7 +40,8 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
     warnings += objective.remarks()
     if solution.has_covariance:
         warnings += [*on_dispersion(solution), *on_incidental_parameters(solution, shape)]
-    warnings += on_near(design, near)
+    content["nearly_aliased"] = aliases(design, near)
+    warnings += on_near(content["nearly_aliased"])
     if solution.is_perfect:
         warnings.append(on_perfect_fit(design))
     elif not solution.has_covariance:
@@ -48,7 +49,6 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
         warnings.append(on_distance(design, objective.run.settings.online_solver or "", content["gap"]))
     has_errors = solution.has_covariance and solution.converged and not design.penalty.l2
     content["std_errors"] = standard_errors(design, fitted.covariance) if has_errors else {"kind": "none"}
-    content["nearly_aliased"] = aliases(design, near)
     warnings += on_inseparable_terms(content.get("smooths", ()))
     warnings += [*on_crossed_clusters(content["std_errors"]), *on_effects_across_clusters(design, fitted.covariance)]
     return content | {"warnings": warnings}
@@ -211,11 +211,18 @@ def standard_errors(design: Design, covariance: Covariance) -> dict:
 
 
 def aliases(design: Design, near: Near) -> list[dict]:
-    """The columns that others nearly determine."""
+    """The columns that others nearly determine, with those that have the largest part in it."""
     names = list(design.reported.coefficients())
+    numbers = zip(near.places, near.pivots, near.inflation, near.partners, strict=True)
     return [
-        {"term": names[place][0], "level": names[place][1], "pivot": float(pivot), "vif": float(vif)}
-        for place, pivot, vif in zip(near.places, near.pivots, near.inflation, strict=True)
+        {
+            "term": names[place][0],
+            "level": names[place][1],
+            "pivot": float(pivot),
+            "vif": float(vif),
+            "with": [dict(zip(("term", "level"), names[other], strict=True)) for other in partners],
+        }
+        for place, pivot, vif, partners in numbers
     ]
 
 
@@ -409,17 +416,19 @@ def on_distance(design: Design, solver: str, gap: dict) -> str:
     )
 
 
-def on_near(design: Design, near: Near) -> list[str]:
-    """A warning about columns that other columns nearly determine."""
-    if not len(near.places):
-        return []
-    names = list(design.reported.coefficients())
-    shown = [
-        f"{' '.join(filter(None, names[place]))} (VIF {vif:,.0f})"
-        for place, vif in zip(near.places[:SHOWN], near.inflation, strict=False)
-    ]
-    more = ", ..." if len(near.places) > SHOWN else ""
-    return [f"nearly determined by the other terms, so estimated with large errors: {', '.join(shown)}{more}"]
+def on_near(columns: Sequence[Mapping]) -> list[str]:
+    """A warning about `columns` that other columns nearly determine, as fit.json has them."""
+
+    def name(column: Mapping) -> str:
+        return f"{column['term']} {column['level']}".strip()
+
+    shown = []
+    for each in columns[:SHOWN]:
+        beside = f", with {' and '.join(map(name, each['with']))}" if each["with"] else ""
+        shown.append(f"{name(each)} (VIF {each['vif']:,.0f}{beside})")
+    more = ", ..." if len(columns) > SHOWN else ""
+    said = f"nearly determined by the other terms, so estimated with large errors: {', '.join(shown)}{more}"
+    return [said] if shown else []
 
 
 def on_path(solution: Solution) -> list[str]:
