@@ -44,7 +44,7 @@ def network(saved: SavedFit) -> Exported:
         from tfglm.networks import stored
         from tfglm.networks.export import ExportedNetwork
     arguments, design, fit = saved.arguments, saved.design, saved.fit
-    substitutes = unseen.missing_levels(design) if arguments.settings.unseen == "missing" else {}
+    substitutes = unseen.collective_levels(design) if arguments.settings.unseen == "missing" else {}
     trained, under = stored.load_checked(arguments, design, fit)
     exported = ExportedNetwork(trained, design, substitutes, under)
     return exported, functools.partial(exported.description, fit)

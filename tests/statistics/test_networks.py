@@ -336,7 +336,7 @@ def test_a_response_far_from_0_is_learnt_as_one_near_to_it(far, hidden, offset, 
         losses.append(predict.means(units[1], trained.network)["loss"])
         of_rows = [scored.rows for scored in predict.score(units[1], trained.network)]
         etas.append(np.concatenate([rows["eta"][rows["flag"] >= 0] for rows in of_rows]))
-        exported = ExportedNetwork(trained.network, of_network, unseen.missing_levels(of_network), under)
+        exported = ExportedNetwork(trained.network, of_network, unseen.collective_levels(of_network), under)
         fit = trained.summary | {"layers": {"hidden": hidden}, "formula": of_network.formula}
         fit |= {"offset": "digest"} if under else {}
         tables.append(exported.description(fit, {})["start"])

@@ -93,7 +93,7 @@ def assert_predicts_the_same(exported: ExportedNetwork, units, network, frame: p
 def test_an_exported_network_predicts_the_same_from_columns(file, frame, formula, keys):
     of_network = design(file, formula, offset="log(seats)")
     network = random_network(of_network, LayersConfig.model_validate({"hidden": [5, 3]} | keys))
-    exported = ExportedNetwork(network, of_network, unseen.missing_levels(of_network), None)
+    exported = ExportedNetwork(network, of_network, unseen.collective_levels(of_network), None)
     eta = assert_predicts_the_same(
         exported, sources.units(of_network.to_predict, [file], "predict", None), network, frame
     )
@@ -111,7 +111,7 @@ def test_an_exported_network_has_the_regression_under_it(file, frame):
     of_network = design(file, "late ~ carrier + hour")
     network = random_network(of_network, LayersConfig(hidden=[4]))
     under = sources.Regression(regression, fitted)
-    exported = ExportedNetwork(network, of_network, unseen.missing_levels(of_network), under)
+    exported = ExportedNetwork(network, of_network, unseen.collective_levels(of_network), under)
     assert exported.kinds.keys() == {"carrier", "hour", "origin", "times", "distance"}
     units = sources.units(of_network.to_predict, [file], "predict", under)
     eta = assert_predicts_the_same(exported, units, network, frame)

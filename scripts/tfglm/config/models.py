@@ -206,8 +206,8 @@ class PredictionConfig(Section):
     identity: Names = []
     """Columns to copy into the predictions, beside the name of the file and the number of the row in it."""
     unseen: Literal["missing", "reference", "error"] = "missing"
-    """What evaluation and prediction do with a level that no training row has: `missing` treats the value as missing
-    (the level `(missing)` if the column has it, else no prediction), `reference` takes the reference level, and `error`
+    """What evaluation and prediction do with a level that no training row has: `missing` takes the level `(rare)` if the
+    column has it, else `(missing)`, else there is no prediction; `reference` takes the reference level, and `error`
     stops."""
     predictions: Literal["parquet", "csv"] = "parquet"
     """The format of predictions and scores: Parquet alone, or `csv` too."""

@@ -30,7 +30,7 @@ class ExportedNetwork(tf.Module):
         self._network, self._regression = network, None
         self._classes = list(design.classes.levels) if design.classes else []
         if regression:
-            missing = unseen.missing_levels(regression.design)
+            missing = unseen.collective_levels(regression.design)
             self._regression = export.ExportedRegression(regression.design, regression.fitted, missing)
             kinds |= self._regression.covariates.kinds
         self._from_zero = intercept_from_zero(design, regression is not None)

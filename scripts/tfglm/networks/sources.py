@@ -42,11 +42,13 @@ def units(design: Design, files: Sequence[IngestedFile], split: str, offset: Reg
                     f"{file.manifest.source}: the images in `{factor.column}` have {height} x {width} pixels, and network "
                     f"`{design.model}` reads {factor.shape[0]} x {factor.shape[1]}"
                 )
-    workload = Workload(design, files, split, unseen=unseen.missing_levels(design))
+    workload = Workload(design, files, split, unseen=unseen.collective_levels(design))
     if not offset:
         return Units(workload)
     of_offset = offset.design if design.roles.response else offset.design.to_predict
-    return Units(workload, (Workload(of_offset, files, split, unseen=unseen.missing_levels(of_offset)), offset.fitted))
+    return Units(
+        workload, (Workload(of_offset, files, split, unseen=unseen.collective_levels(of_offset)), offset.fitted)
+    )
 
 
 class Sources(NamedTuple):

@@ -24,7 +24,7 @@ SHOWN = 20
 
 
 Policy = Literal["missing", "reference", "error"]
-"""How to treat such a level: as the level of missing values, as the reference level, or as an error."""
+"""How to treat such a level: as the level of rare or missing values, as the reference level, or as an error."""
 
 
 def resolved(
@@ -57,12 +57,14 @@ def substitutes(design: Design, fitted: Fitted, policy: Policy, reference: Mappi
         chosen = choose_references(design, fitted, reference)
         # The effect of one level stands for no other.
         return {name: level for name, level in chosen.items() if not design.categorical_by_name[name].random}
-    return missing_levels(design) if policy == "missing" else {}
+    return collective_levels(design) if policy == "missing" else {}
 
 
-def missing_levels(design: Design) -> dict[str, int]:
-    """The level of missing values, for the terms that have one."""
-    return {factor.name: factor.numbers[None] for factor in design.categorical if factor.missing}
+def collective_levels(design: Design) -> dict[str, int]:
+    """The level that stands for values without rows, for the terms that have one: that of rare values, of which they are the
+    rarest, else that of missing ones. A random effect of a new level has the mean 0, whatever that of rare ones is."""
+    values = {factor: factor.rare[0] if factor.rare and not factor.random else None for factor in design.categorical}
+    return {factor.name: factor.numbers[value] for factor, value in values.items() if value in factor.numbers}
 
 
 def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[str, dict]:
