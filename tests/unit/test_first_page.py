@@ -15,7 +15,7 @@ from tfglm.report.coefficients import sheet
 from tfglm.report.drawn_means import means_of_factor
 from tfglm.report.inline import InlineAxis, bars, measure
 from tfglm.report.pairs import pairs_of
-from tfglm.report.quality import measures
+from tfglm.report.quality import beside_baseline, explains, measures, skill
 from tfglm.report.ratios import round_values, scale_of
 from tfglm.report.sentences import ModelFacts
 from tfglm.report.strongest import MOST_EFFECTS, short_table, strongest_effects
@@ -209,9 +209,32 @@ def test_ticks_are_round(low, high, ticks):
     assert 1 <= len(found) <= 6 and (ticks is None or found.tolist() == ticks)
 
 
+def ranked(right: int, wrong: int) -> dict:
+    """Metrics of 1,000 rows with 206 events, where the model says that so many are events, rightly and wrongly."""
+    counts = {"true_positive": right, "false_positive": wrong, "rows": 1000, "events": 206, "mean_response": 0.206}
+    return counts | {"accuracy": (794 + right - wrong) / 1000, "auc": 0.51, "threshold": 0.5}
+
+
+RANKED = ranked(60, 5)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "verdict"),
+    [(60, 5, "better"), (1, 0, "not clearly better"), (0, 0, "no better"), (7, 7, "no better"), (5, 40, "worse")],
+)
+def test_a_model_is_better_than_one_answer_only_beyond_chance(right, wrong, verdict):
+    accuracy, auc = measures(ranked(right, wrong), "y", None)
+    assert accuracy.verdict == verdict and auc.verdict == "not clearly better"
+    assert f"accuracy {accuracy.value}, {verdict} than 79.4 % (always “not y”)" in skill([accuracy, auc], 1000)
+    matrix = {"confusion": [[794 - wrong, wrong], [206 - right, right]], "null_accuracy": 0.794}
+    assert measures(ranked(right, wrong) | matrix, "y", None)[0].verdict == verdict
+    assert f"the model classifies {verdict} than one answer" in beside_baseline(ranked(right, wrong), "row")
+    assert explains(0.002, 1000) == "not clearly better" and explains(-0.2, 1000) == "worse"
+
+
 def test_a_measure_is_drawn_beside_its_baseline():
-    accuracy, auc = measures({"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7}, "y", None)
-    assert accuracy.shares == (0.8, 0.7) and auc.shares == (0.7, 0.5)
+    accuracy, auc = measures(RANKED, "y", None)
+    assert accuracy.shares == (0.849, 0.794) and auc.shares == (0.51, 0.5)
     (root,) = measures({"rows": 9, "rmse": 2.0, "r_squared": 0.75}, "y", "m")
     assert root.shares[0] / root.shares[1] == pytest.approx(0.5) and 'width="45.5%"' in root.picture
     assert 'width="0.0%"' in measure(-0.5, 0.0)
@@ -233,7 +256,7 @@ def fit_of(**model) -> dict:
 
 def test_everything_that_shapes_a_fit_is_stated():
     column = {"rare_levels": 0, "rare_rows": 0, "fewest": 1, "train_rows": None}
-    town = column | {"rare_levels": 7, "rare_rows": 90, "fewest": 20, "train_rows": [800, 100]}
+    town = column | {"rare_levels": 7, "rare_rows": 90, "fewest": 20, "train_rows": []}
     facts = dict(
         circumstances(fit_of(weights="w", offset="log(n)"), ACCOUNT, {"late": column, "town": town, "age": column})
     )
@@ -243,7 +266,7 @@ def test_everything_that_shapes_a_fit_is_stated():
     assert facts["Only rows with"] == "age > 17 (adults)" and facts["Fitted to"] == "day <= 24"
     assert facts["Weights"].startswith("w, prior weights") and facts["Offset"].startswith("log(n), added")
     assert facts["Derived"] == "late = delay > 15"
-    assert facts["Merged levels"] == "7 levels of town with fewer than 20 rows each became (rare): 90 rows, 10 %"
+    assert facts["Merged levels"] == "7 levels of town with fewer than 20 rows each became (rare): 90 rows, 9.3 %"
 
 
 def test_a_derived_column_is_not_missing_beside_its_source():

@@ -77,7 +77,9 @@ SHOWN = {
     "explained": HOSTILE,
     "how_well": HOSTILE,
 }
-SHOWN |= {"measures": measures({"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7}, HOSTILE, None)}
+RANKED = {"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7, "events": 3}
+RANKED |= {"true_positive": 2, "false_positive": 1}
+SHOWN |= {"measures": measures(RANKED, HOSTILE, None)}
 SHOWN |= {"folder": HOSTILE, "pages": [{"name": HOSTILE, "address": "a.html"}], "circumstances": [("Weights", HOSTILE)]}
 
 MODEL = SHOWN | {
@@ -209,7 +211,7 @@ def test_a_page_shows_html_in_the_data_as_text(name):
     assert page.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &#34;x&#34; {{ 7 * 7 }}") >= 3
     # Every element that is opened is closed, in order.
     stack = []
-    own = r"<style>.*?</style>|<script>.*?</script>|<!DOCTYPE html>|<(br|meta|img|input)[^>]*>|<[^<>]*/>"
+    own = r"<style>.*?</style>|<script>.*?</script>|<!DOCTYPE html>|<(br|wbr|meta|img|input)[^>]*>|<[^<>]*/>"
     body = re.sub(own, "", page, flags=re.S)
     for closing, element in re.findall(r"<(/?)(\w+)", body):
         if closing:
@@ -397,7 +399,7 @@ def test_how_far_predictions_are_off_has_the_unit_of_the_response():
 @pytest.mark.parametrize(("trials", "each"), [("seats", "trial"), (None, "row")])
 def test_the_event_is_that_of_a_trial_where_rows_have_several(trials, each):
     metrics = {"rows": 40, "auc": 0.75, "mean_prediction": 0.35, "mean_response": 0.343, "calibration_slope": None}
-    metrics |= {"threshold": 0.5, "accuracy": 0.7}
+    metrics |= {"threshold": 0.5, "accuracy": 0.7, "true_positive": 117, "false_positive": 14}
     told = in_words({"provenance": {"model": {"trials": trials}}}, metrics, None)
     assert told == (
         f"On 40 rows kept back it ranks a {each} with the event above a {each} without it in 75.0 % of all pairs (AUC "

@@ -8,7 +8,7 @@ from typing import Any
 from tfglm.errors import counted
 from tfglm.formula.read import covariates_in
 from tfglm.formula.response import FINITE_RESPONSE, response_column
-from tfglm.results.digits import two_digits
+from tfglm.results.digits import percent
 
 MOST_REASONS = 6
 """Reasons for dropped rows that are named; the page of rows has them all."""
@@ -43,7 +43,9 @@ def circumstances(
     of_model = list(dict.fromkeys([response_column(model["formula"]), *covariates_in(model["formula"])]))
     facts += [("Derived", f"{name} = {derived[name]}") for name in of_model if name in derived]
     merged = [
-        merged_levels(name, columns[name]) for name in of_model if name in columns and columns[name]["rare_levels"]
+        merged_levels(name, columns[name], used)
+        for name in of_model
+        if name in columns and columns[name]["rare_levels"]
     ]
     facts += [("Merged levels", "; ".join(merged))] if merged else []
     as_level = [name for name in of_model if data.get("missing", {}).get(name) == "level"]
@@ -98,10 +100,9 @@ def named(name: str, condition: str) -> str:
     return f" ({name})" if name != condition else ""
 
 
-def merged_levels(name: str, column: Mapping[str, Any]) -> str:
-    """What `rare` has merged."""
-    share = two_digits(100 * column["rare_rows"] / max(sum(column["train_rows"] or [column["rare_rows"]]), 1))
+def merged_levels(name: str, column: Mapping[str, Any], used: int) -> str:
+    """What `rare` has merged, of the `used` training rows."""
     return (
         f"{counted(column['rare_levels'], 'level')} of {name} with fewer than {column['fewest']:,} rows each became (rare): "
-        f"{counted(column['rare_rows'], 'row')}, {share} %"
+        f"{counted(column['rare_rows'], 'row')}, {percent(column['rare_rows'] / max(used, 1))}"
     )

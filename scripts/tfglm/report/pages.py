@@ -46,7 +46,7 @@ def environment() -> jinja2.Environment:
     return shared
 
 
-BREAKS = re.compile(r"(?<=[_:/.-])(?=[^\W\d])|(?<=\w{24})(?=\w)")
+BREAKS = re.compile(r"(?<=[_:/-])(?=[^\W\d])|(?<=\w{24})(?=\w)")
 """Where a name may break: between its parts, and in one of more than 24 letters."""
 
 
