@@ -10,14 +10,14 @@ import pytest
 
 from tfglm.report.circumstances import circumstances
 from tfglm.report.class_effects import classes_compared, sentences_of_order, with_labels_of_classes
-from tfglm.report.coefficient_rows import Heading, rows_and_scale
+from tfglm.report.coefficient_rows import Heading, rows_and_scale, steps_of, without_curves
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawn_means import means_of_factor
 from tfglm.report.inline import InlineAxis, bars, measure
 from tfglm.report.pairs import pairs_of
 from tfglm.report.quality import beside_baseline, explains, measures, skill
 from tfglm.report.ratios import round_values, scale_of
-from tfglm.report.sentences import ModelFacts
+from tfglm.report.sentences import ModelFacts, effect_sentences
 from tfglm.report.strongest import MOST_EFFECTS, short_table, strongest_effects
 from tfglm.report.words import NO_WORDS, Words
 from tfglm.results.digits import aligned
@@ -52,7 +52,23 @@ def test_no_effect_is_of_more_than_the_range_of_a_number(span, more):
     effects = strongest_effects(
         coefficients(), "log odds ratio", "odds_ratio", 1.0, replace(UNITS, spans={"age": span})
     )
-    assert effects.rows[-1].label == f"age, {more} years"
+    assert effects.rows[-1].label == f"age, {more} {'year' if more == '+1' else 'years'}"
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
+def test_an_effect_has_one_scale_in_pictures_sentences_and_the_table(factor):
+    table = coefficients(2)
+    of_age = table["term"] == "age"
+    numbers = ["estimate", "std_error", "ci_lower", "ci_upper"]
+    table.loc[of_age, numbers] *= factor
+    steps = steps_of(without_curves(table), UNITS)
+    drawn = strongest_effects(table, "log odds ratio", "odds_ratio", 1.0, UNITS).rows[-1]
+    more = drawn.label.removeprefix("age, +")
+    cells = dict(short_table(table, None, UNITS, steps).rows)[f"age, +{more}"]
+    assert float(drawn.size) == pytest.approx(np.exp(float(cells[0])), rel=0.01) and 1 < float(cells[0]) < 10
+    facts = ModelFacts("late", None, "odds", 1.0, UNITS, {}, set(), steps=steps)
+    (said,) = (each.sentences[0] for each in effect_sentences(table, facts) if each.term == "age")
+    assert f"for each {more} more of age" in said
 
 
 def test_columns_have_their_labels():
@@ -80,8 +96,9 @@ def test_random_slopes_are_drawn_and_listed_by_level():
     assert [item.label for item in items[place + 1 : place + 3]] == ["t00", "Ulm"]
     slopes = next(term for term in sheet(table, None, 0.95, words).terms if term.name == "s(town, age, bs=re)")
     assert [(row.level, row.value) for row in slopes.rows] == [("t00", ""), ("Ulm", "t01")]
+    # Their standard deviation says more than each of them.
     effects = strongest_effects(table, "difference", None, 1.0, words)
-    assert "s(town, age, bs=re): Ulm, for +10" in [row.label for row in effects.rows]
+    assert not any("town" in row.label for row in effects.rows)
 
 
 def test_classes_have_their_labels():

@@ -207,4 +207,5 @@ class JointReference:
         """That of a single combination, whose statistic is the square of its t."""
         df, note = float(reference.usable[0]), str(reference.notes()[0])
         wild = reference.bootstraps(np.ones(1)).get(0)
-        return cls(1.0, df, "" if wild or np.isfinite(df) else note, wild, note if wild else "")
+        is_tested = bool(wild) or np.isfinite(df)
+        return cls(1.0, df, "" if is_tested else note, wild, note if is_tested else "")

@@ -14,7 +14,7 @@ from tfglm.formula.parse import term_of
 from tfglm.formula.terms import INTERCEPT, THRESHOLD, Covariate
 from tfglm.report.conditions import against, conditions, is_number
 from tfglm.report.ratios import Scale, scale_of
-from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain
+from tfglm.report.words import NO_WORDS, PERCENT, Words, amount, logged, plain
 from tfglm.results.digits import p_value
 from tfglm.results.statuses import status_of
 
@@ -76,7 +76,59 @@ def rows_and_scale(
     `averaged` have average effects in place of coefficients.
     """
     holding = conditions(table, words) | dict.fromkeys(averaged, "on average")
-    table = table[[not (is_constant(term) or term_of(term).is_curve) for term in table["term"]]]
+    table = without_curves(table)
+    steps = steps_of(table, words)
+    numeric = table["level"] == ""
+    units = table["term"].map(steps).astype(float).fillna(1.0)
+    table = table.assign(**{name: table[name] * units for name in NUMBERS}, units=units)
+    levels, numbers = table[~numeric], table[numeric]
+    logarithms = {place: found for place, term in numbers["term"].items() if (found := logged(term))}
+    drawn = pd.concat([levels, numbers])
+    scale = scale_of(finite(drawn[["estimate"]]), finite(drawn[["ci_lower", "ci_upper"]]), ratio is not None)
+    says = Remarks((ratio or "estimate").replace("_", " "), scale, bool(drawn["ci_lower"].notna().any()))
+    items: list[Heading | PictureRow] = []
+    for term, rows in levels.groupby("term", sort=False):
+        chosen = in_order(rows)
+        labels = [words.level(str(term), level) for level in chosen["level"]]
+        more = f", for +{amount(steps[term])}" if term in steps else ""
+        more += f", {holding[str(term)]}" if term in holding else ""
+        label = words.term(str(term))
+        about = (remark(rows, chosen, against(str(term), rows, words)) + more).removeprefix(", ")
+        items.append(Heading(str(term), about, label if label != term else "", more))
+        for row, label in zip(chosen.to_dict("records"), labels, strict=True):
+            items.append(says.row(row, label, f"{term} {label}{more}"))
+    numbers = numbers.assign(holds=[holding.get(str(term), "") for term in numbers["term"]])
+    for holds, rows in numbers.groupby("holds", sort=False):
+        at = f", {holds}" if holds else ""
+        items.append(Heading("numbers", f"for so much more of each{at}", more=at))
+        for place, row in rows.to_dict("index").items():
+            term, unit = row["term"], words.units.get(plain(row["term"]), "")
+            more = f"+{amount(row['units'], unit)}"
+            if place in logarithms:
+                (term, _), more = logarithms[place], f"+{PERCENT} %"
+            label, name = f"{words.term(term)}, {more}", f"{row['term']}, for {more}"
+            if plain(term) in words.zero_one:
+                label = f"{words.term(term)}: {words.level(term, '1')} vs {words.level(term, '0')}"
+                name = label
+            items.append(says.row(row, label, name + at))
+    return items, scale
+
+
+def without_curves(table: pd.DataFrame) -> pd.DataFrame:
+    """The coefficients that compare something by themselves."""
+    return table[[not (is_constant(term) or term_of(term).is_curve) for term in table["term"]]]
+
+
+def steps_of(table: pd.DataFrame, words: Words) -> dict[str, float]:
+    """For how much more of its number each slope is reported, by term: sentences, pictures and the short table have one scale.
+
+    Parameters
+    ----------
+    table
+        Coefficients with confidence limits, `without_curves`.
+    words
+        The ranges of columns.
+    """
     numeric = table["level"] == ""
     levels, numbers = table[~numeric], table[numeric]
     own = {without_class(str(term)): rows for term, rows in table.groupby("term")}
@@ -87,49 +139,17 @@ def rows_and_scale(
         for kind in [term_of(term)]
         if (kind.degree > 1 if kind.is_random else any(is_number(factor, own, words) for factor in kind.factors))
     ]
-    with_slopes = levels["term"].isin(sloped)
-    of_levels = levels[~with_slopes]
-    size = largest(of_levels if len(of_levels) else numbers)
-    reaches = numbers["term"].map(lambda term: reach(term, words)).astype(float)
-    units = units_of(numbers[NUMBERS].abs().max(axis=1), size, reaches)
-    logarithms = {place: found for place, term in numbers["term"].items() if (found := logged(term))}
-    units.update(pd.Series({place: growth for place, (_, growth) in logarithms.items()}, dtype=float))
-    units[[plain(term) in words.zero_one for term in numbers["term"]]] = 1.0
-    numbers = numbers.assign(**{name: numbers[name] * units for name in NUMBERS})
-    slopes = levels[with_slopes]
+    of_levels = levels[~levels["term"].isin(sloped)]
+    slopes = pd.concat([levels[levels["term"].isin(sloped)], numbers])
     extents = slopes[NUMBERS].where(np.isfinite(slopes[NUMBERS])).abs().max(axis=1).groupby(slopes["term"]).max()
-    of_slopes = units_of(extents, size, extents.index.to_series().map(lambda term: reach(term, words)).astype(float))
-    factors = levels["term"].map(of_slopes).astype(float).fillna(1.0)
-    levels = levels.assign(**{name: levels[name] * factors for name in NUMBERS})
-    drawn = pd.concat([levels, numbers])
-    scale = scale_of(finite(drawn[["estimate"]]), finite(drawn[["ci_lower", "ci_upper"]]), ratio is not None)
-    says = Remarks((ratio or "estimate").replace("_", " "), scale, bool(drawn["ci_lower"].notna().any()))
-    items: list[Heading | PictureRow] = []
-    for term, rows in levels.groupby("term", sort=False):
-        chosen = in_order(rows)
-        labels = [words.level(str(term), level) for level in chosen["level"]]
-        more = f", for +{of_slopes[term]:,.12g}" if term in of_slopes else ""
-        more += f", {holding[str(term)]}" if term in holding else ""
-        label = words.term(str(term))
-        about = (remark(rows, chosen, against(str(term), rows, words)) + more).removeprefix(", ")
-        items.append(Heading(str(term), about, label if label != term else "", more))
-        for row, label in zip(chosen.to_dict("records"), labels, strict=True):
-            items.append(says.row(row, label, f"{term} {label}{more}"))
-    numbers = numbers.assign(units=units, holds=[holding.get(str(term), "") for term in numbers["term"]])
-    for holds, rows in numbers.groupby("holds", sort=False):
-        at = f", {holds}" if holds else ""
-        items.append(Heading("numbers", f"for so much more of each{at}", more=at))
-        for place, row in rows.to_dict("index").items():
-            term, unit = row["term"], words.units.get(plain(row["term"]), "")
-            more = f"+{row['units']:,.12g} {unit}".rstrip()
-            if place in logarithms:
-                (term, _), more = logarithms[place], f"+{PERCENT} %"
-            label, name = f"{words.term(term)}, {more}", f"{row['term']}, for {more}"
-            if plain(term) in words.zero_one:
-                label = f"{words.term(term)}: {words.level(term, '1')} vs {words.level(term, '0')}"
-                name = label
-            items.append(says.row(row, label, name + at))
-    return items, scale
+    reaches = extents.index.to_series().map(lambda term: reach(term, words)).astype(float)
+    steps = units_of(extents, largest(of_levels if len(of_levels) else numbers), reaches).to_dict()
+    for term in numbers["term"]:
+        if plain(term) in words.zero_one:
+            steps[term] = 1.0
+        elif found := logged(term):
+            steps[term] = found[1]
+    return steps
 
 
 def is_constant(term: str) -> bool:

@@ -14,6 +14,7 @@ import yaml
 from tfglm import digests
 from tfglm.config import ResultsConfig
 from tfglm.errors import counted
+from tfglm.formula.names import without_class
 from tfglm.formula.parse import term_of
 from tfglm.formula.read import columns_of
 from tfglm.report import quality
@@ -25,6 +26,7 @@ from tfglm.report.class_effects import (
     sentences_of_order,
     with_labels_of_classes,
 )
+from tfglm.report.coefficient_rows import steps_of, without_curves
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
 from tfglm.report.layer_graph import layer_graph
 from tfglm.report.model_results import ModelResults
@@ -32,7 +34,7 @@ from tfglm.report.pages import render, tests_as_text
 from tfglm.report.pairs import Pairs, pairs_of
 from tfglm.report.scenarios import Scenarios, scenarios_of
 from tfglm.report.sentences import ModelFacts, TermSentences, effect_sentences, slopes
-from tfglm.report.strongest import Effects, short_table, strongest_effects
+from tfglm.report.strongest import Effects, short_table, shown_effects, strongest_effects
 from tfglm.report.words import Words
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
@@ -179,10 +181,11 @@ def sentence_facts(model: ModelResults) -> ModelFacts:
         fit.get("sigma") or 1.0,
         model.words,
         slopes(model.averages),
-        {each["term"] for near in fit.get("nearly_aliased", []) for each in (near, *near["with"])},
+        {each["term"] for near in fit.get("nearly_aliased", []) for each in (near, *near.get("with", ()))},
         family.counts_events or bool(fit.get("classes")),
         family.ratio is None and not family.quadratic,
         model.logarithm,
+        steps={without_class(term): step for term, step in steps(model).items()},
     )
 
 
@@ -197,10 +200,20 @@ def drawn_effects(model: ModelResults) -> Effects | None:
     """The strongest effects on one axis."""
     measure, ratio = model.effect_and_ratio
     ratio = "ratio of geometric means" if model.logarithm else ratio
+    return strongest_effects(labelled_coefficients(model), measure, ratio, *scale_of_effects(model))
+
+
+def scale_of_effects(model: ModelResults) -> tuple[float, Words, pd.DataFrame | None]:
+    """What a coefficient is multiplied by, the words, and average effects in the place of coefficients."""
     # The mean is the linear predictor: an average effect has the scale of a coefficient.
     alike = model.averages if model.family.quadratic and not model.family.ratio else None
-    rate = model.logarithm.rate if model.logarithm else 1.0
-    return strongest_effects(labelled_coefficients(model), measure, ratio, rate, model.words, alike)
+    return model.logarithm.rate if model.logarithm else 1.0, model.words, alike
+
+
+def steps(model: ModelResults) -> dict[str, float]:
+    """For how much more of a number the page shows its effect, by term."""
+    shown, _ = shown_effects(labelled_coefficients(model), *scale_of_effects(model))
+    return steps_of(without_curves(shown), model.words) if "ci_lower" in shown else {}
 
 
 def scale_of_means(model: ModelResults) -> str:
@@ -394,7 +407,9 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
     "effects": effects,
     "curves": curves,
     "drawn": drawn_effects,
-    "short": lambda model: short_table(labelled_coefficients(model), model.fit.get("df_residual"), model.words),
+    "short": lambda model: short_table(
+        labelled_coefficients(model), model.fit.get("df_residual"), model.words, steps(model)
+    ),
     "errors": lambda model: errors(model.fit),
     "convergence": lambda model: convergence(model.fit),
     "tests": joint_tests,

@@ -6,7 +6,7 @@ A coefficient is reported only if the fit has tested it. The sentences claim no 
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from tfglm.formula.parse import term_of
 from tfglm.formula.response import Logarithm
 from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.report.conditions import is_difference
-from tfglm.report.words import PERCENT, Words, logged, plain
+from tfglm.report.words import PERCENT, Words, amount, logged, plain
 from tfglm.results.digits import two_digits
 
 MOST_STEPS = 6
@@ -104,6 +104,8 @@ class ModelFacts:
     """What the response is the logarithm of; then a difference is a ratio of geometric means."""
     event: str = ""
     """Return the name of the probability of a class; it includes the class of comparison, if the response names it."""
+    steps: Mapping[str, float] = field(default_factory=dict)
+    """For how much more of a number the pictures show its effect, by term."""
 
 
 def effect_sentences(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
@@ -165,7 +167,7 @@ def number_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
         more = f"{PERCENT} % more of {model.words.term(column)}"
         return TermSentences(term, [f"{compared(effect.times(growth), model)} for each {more}."])
     step = step_of(term, effect.estimate / (1.0 if model.ratio else model.deviation), model)
-    average = beside((term, ""), model) if step == 1 else ""
+    average = beside((term, ""), model, step)
     return TermSentences(term, [f"{compared(effect.times(step), model)} {more_of(term, step, model)}{average}."])
 
 
@@ -175,18 +177,15 @@ def more_of(term: str, step: float, model: ModelFacts) -> str:
         one, zero = (model.words.level(term, value) for value in "10")
         return f"with {model.words.term(term)} {one} than with {zero}"
     unit = model.words.units.get(term, "")
-    more = (singular(unit) if unit else "unit") if step == 1 else f"{step:,.12g} {unit}".strip()
+    more = amount(step, unit or "unit").removeprefix("1 ") if step == 1 else amount(step, unit)
     return f"for each {more} more of {model.words.term(term)}"
 
 
-def singular(unit: str) -> str:
-    """`hours` as `hour`."""
-    return unit[:-1] if unit.endswith("s") and not unit.endswith("ss") else unit
-
-
 def step_of(column: str, size: float, model: ModelFacts) -> float:
-    """Return the number of units for the effect of a number: 1, 10, ..., at most half its range, or 0.1, 0.01, ... within a
-    range below 1; `size` is the effect of one unit."""
+    """Return the number of units for the effect of a number: that of the pictures, or 1, 10, ..., at most half its range, or
+    0.1, 0.01, ... within a range below 1; `size` is the effect of one unit."""
+    if column in model.steps:
+        return model.steps[column]
     step, span = 1.0, model.words.spans.get(column, 0.0)
     while abs(size) * step < VISIBLE and step * 10 <= min(span / 2, 10**MOST_STEPS):
         step *= 10
@@ -319,13 +318,13 @@ def scale_of(model: ModelFacts) -> tuple[float, str]:
     return 1.0, f" {model.unit}" if model.unit else ""
 
 
-def beside(key: tuple[str, str], model: ModelFacts) -> str:
-    """Return the average marginal effect as an addition to a sentence about a ratio; a difference is the same number
-    already."""
+def beside(key: tuple[str, str], model: ModelFacts, step: float = 1.0) -> str:
+    """Return the average marginal effect, of so much more of a number, as an addition to a sentence about a ratio; a difference
+    is the same number already."""
     if model.ratio is None or key not in model.slopes:
         return ""
     factor, unit = scale_of(model)
-    effect = model.slopes[key].effect.times(factor)
+    effect = model.slopes[key].effect.times(factor * step)
     if plain(key[0]) in model.words.zero_one and not key[1]:
         of_what = f" in the probability of {model.event}" if model.event else ""
         return f"; the average slope{of_what} is {around(effect, unit, ('upward', 'downward'))}"

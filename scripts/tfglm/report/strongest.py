@@ -3,15 +3,17 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pandas as pd
 from markupsafe import Markup
 
 from tfglm.formula.names import class_and_term, with_class
+from tfglm.formula.parse import term_of
 from tfglm.report.coefficient_rows import NUMBERS, Heading, PictureRow, is_constant, rows_and_scale
 from tfglm.report.conditions import against, conditions, is_difference
 from tfglm.report.inline import InlineAxis
-from tfglm.report.words import Words, plain
+from tfglm.report.words import Words, amount, logged, plain
 from tfglm.results.digits import aligned, decimals_of, fixed, p_value
 
 MOST_EFFECTS = 14
@@ -63,17 +65,11 @@ def strongest_effects(
     multiplied by `rate` before it. `averages` are marginal effects on the scale of the coefficients, if there are such: they
     are drawn in place of coefficients that hold at some values of other columns only.
     """
-    averaged: set[str] = set()
-    if averages is not None and "ci_lower" in table:
-        table, averaged = on_average(table, averages, words)
-    # Levels without a reference level have means, or intercepts, which are no effects.
-    by_term = table.groupby("term")
-    levels = {term for term, rows in by_term if term not in averaged and not is_difference(rows)}
-    shown = table[~table["term"].isin(levels)].assign(**{name: table[name] * rate for name in NUMBERS if name in table})
+    shown, averaged = shown_effects(table, rate, words, averages)
     if "ci_lower" not in shown or shown["ci_lower"].isna().all():
         return None
     items, scale = rows_and_scale(shown, ratio, words, averaged)
-    compared = {str(term): against(str(term), rows, words) for term, rows in by_term}
+    compared = {str(term): against(str(term), rows, words) for term, rows in shown.groupby("term")}
     candidates: list[Candidate] = []
     term = more = ""
     for item in items:
@@ -93,6 +89,22 @@ def strongest_effects(
         size, start, end = map(scale.written, numbers)
         rows.append(DrawnEffect(effect.label, axis.interval(*numbers, effect.row.tip), size, f"{start} to {end}"))
     return Effects(rows, axis.scale_line(), (ratio or measure).replace("_", " "), len(candidates) - len(rows))
+
+
+def shown_effects(
+    table: pd.DataFrame, rate: float, words: Words, averages: pd.DataFrame | None
+) -> tuple[pd.DataFrame, set[str]]:
+    """The rows of a table that are effects, as `strongest_effects` takes it, and the terms that have average effects. Random
+    effects are no comparisons: their standard deviation is."""
+    averaged: set[str] = set()
+    if averages is not None and "ci_lower" in table:
+        table, averaged = on_average(table, averages, words)
+    # Levels without a reference level have means, or intercepts, which are no effects.
+    by_term = table.groupby("term")
+    others = {term for term, rows in by_term if term not in averaged and not is_difference(rows)}
+    others |= {term for term in table["term"].unique() if term_of(str(term)).is_random}
+    shown = table[~table["term"].isin(others)]
+    return shown.assign(**{name: shown[name] * rate for name in NUMBERS if name in shown}), averaged
 
 
 def on_average(table: pd.DataFrame, averages: pd.DataFrame, words: Words) -> tuple[pd.DataFrame, set[str]]:
@@ -140,9 +152,11 @@ class ShortTable:
     left_out: int
 
 
-def short_table(table: pd.DataFrame, df_residual: float | None, words: Words) -> ShortTable | None:
+def short_table(
+    table: pd.DataFrame, df_residual: float | None, words: Words, steps: Mapping[str, float] = MappingProxyType({})
+) -> ShortTable | None:
     """Return estimate, error, statistic, degrees of freedom and p-value of the coefficients; of many those with the largest
-    statistics. None if there are no errors."""
+    statistics. None if there are no errors. Slopes are for as much more of a number as `steps` say, by term."""
     error = "posterior_sd" if "posterior_sd" in table else "std_error"
     tested = table[table[error].notna()] if error in table else table[:0]
     if tested.empty:
@@ -154,6 +168,10 @@ def short_table(table: pd.DataFrame, df_residual: float | None, words: Words) ->
     is_intercept = tested["term"].map(is_constant).astype(bool)
     kept = [*strength[~is_intercept].nlargest(MOST_EFFECTS).index, *tested.index[is_intercept]]
     rows = tested.loc[sorted(kept)]
+    # A logarithm, and a number of 0 and 1, is shown as it is.
+    steps = {term: step for term, step in steps.items() if step != 1 and not logged(term)}
+    units = rows["term"].map(steps).astype(float).fillna(1.0)
+    rows = rows.assign(**{name: rows[name] * units for name in ("estimate", error)})
     decimals = [decimals_of(pd.Series([size])) for size in rows[error]]
     columns = {
         "estimate": [fixed(value, places) for value, places in zip(rows["estimate"], decimals, strict=True)],
@@ -175,6 +193,7 @@ def short_table(table: pd.DataFrame, df_residual: float | None, words: Words) ->
             if row.level
             else words.term(str(row.term))
         )
+        + (f", +{amount(steps[str(row.term)], words.units.get(plain(str(row.term)), ''))}" if row.term in steps else "")
         + (f", {holding[str(row.term)]}" if row.term in holding else "")
         for row in rows.itertuples()
     ]

@@ -111,6 +111,12 @@ class Words:
 NO_WORDS = Words({}, {})
 
 
+def amount(step: float, unit: str = "") -> str:
+    """So much of a number: `1 year`, `10 years`, `0.1`."""
+    one = step == 1 and unit.endswith("s") and not unit.endswith("ss")
+    return f"{step:,.12g} {unit[:-1] if one else unit}".rstrip()
+
+
 def plain(term: str) -> str:
     """What pages have a name for: the column of `C(month)` and of `s(month, bs=re)`, and other terms as they are."""
     return term_of(term).bare
