@@ -52,7 +52,8 @@ def checked(design: Design, files: Sequence[IngestedFile], split: str, policy: P
 
 def substitutes(design: Design, fitted: Fitted, policy: Policy, reference: Mapping[str, str]) -> dict[str, int]:
     """Return the number of the level that replaces levels which no training row has, for the terms that have one: by the
-    policy `reference` the reference level of the table; by `missing` the level of missing values, if the term has one."""
+    policy `reference` the reference level of the table; by `missing` the level of rare values, else of missing ones,
+    if the term has one."""
     if policy == "reference":
         chosen = choose_references(design, fitted, reference)
         # The effect of one level stands for no other.
