@@ -1,6 +1,7 @@
 """`tfglm.fit`: a regression in this process, by the steps of the workflow, without Snakemake and TensorFlow."""
 
 import argparse
+import base64
 import fcntl
 import functools
 import hashlib
@@ -15,8 +16,8 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
@@ -56,16 +57,19 @@ from tfglm.data.ingest import ingest
 from tfglm.data.kinds import ABSENT
 from tfglm.data.packages import located
 from tfglm.data.packing import packing
-from tfglm.data.shards import MANIFEST, IngestedFile
+from tfglm.data.shards import MANIFEST, MISSING, IngestedFile
 from tfglm.design.build import build_design, check_settings
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError, nearest, require, writing
 from tfglm.families.gaussian import Gaussian
 from tfglm.formula.read import columns_of
+from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.model import Model
+from tfglm.report.model_results import ModelResults
 from tfglm.report.pages import read_table
 from tfglm.report.words import NO_WORDS
 from tfglm.results import csv_files, margins
+from tfglm.results.compare import ComparedModel, refuse_other_rows
 from tfglm.results.fit_tables import MARGINAL, TABLES
 from tfglm.roles.progress import Progress
 from tfglm.survey.dialect import dialect_of
@@ -113,6 +117,7 @@ class FittedModel(Model):
         super().__init__(folder)
         self._layout, self._sections = layout, sections
         self.fit["warnings"] = [*self.fit["warnings"], *(f"{name}: {remark}" for name, remark in remarks.items())]
+        self._remarks, self._names = remarks, names
         self._plain = {source: name for name, source in names.items()}
         self._settings, self._ingested = settings, files
         self._files.settings, self._files.dictionary = settings, folder / "dictionary.json"
@@ -126,13 +131,17 @@ class FittedModel(Model):
         if not path.is_file() and path.stem in TABLES:
             with quietly(self.name):
                 if path.stem in MARGINAL and not self._files.averages.is_file():
-                    averaged = margins.average_for_tables(self._saved, self._ingested, self._settings)
-                    averaged.write(self._files.averages, self._files.fit)
+                    self._average()
                 csv_files.write(TABLES[path.stem](self._saved, self._settings), path)
                 digests.write_beside(path, self._files.fit)
         if not path.is_file():
             raise UserError(f"{name}: a call makes no such file; fit the model by the workflow")
         return path
+
+    def _average(self) -> None:
+        """Average over the training rows what tables need."""
+        averaged = margins.average_for_tables(self._saved, self._ingested, self._settings)
+        averaged.write(self._files.averages, self._files.fit)
 
     def predict(self, frame: pd.DataFrame, *arguments: Any, **keys: Any) -> pd.DataFrame:
         """Predict rows (`Model.predict`), whose columns may have the names that they had in the data."""
@@ -158,6 +167,53 @@ class FittedModel(Model):
         """
         return self.table("marginal_effects")
 
+    def quote(
+        self, term: str, level: str = "", *, step: float | None = None, units: Mapping[str, str] | None = None
+    ) -> str:
+        """Return the effect of a level, or of a number, with its interval in a sentence for a text.
+
+        Parameters
+        ----------
+        term, level
+            As the table of coefficients names them; a number has no level.
+        step
+            How many units more of a number the effect is for. By default so many powers of ten that it is visible.
+        units
+            The units of columns: `{"delay": "minutes"}`.
+
+        Raises
+        ------
+        UserError
+            For a level that is not there or has no test, and for a term whose effect is no single number.
+
+        Examples
+        --------
+        >>> data = {"delay": [1.0, 7, 3, 8, 2, 6, 3, 9], "carrier": ["AA", "UA"] * 4}
+        >>> fit = tfglm.fit("delay ~ carrier", pd.DataFrame(data))
+        >>> print(fit.quote("carrier", "UA", units={"delay": "minutes"}))
+        delay is 5.2 minutes higher (3.3 to 7.2 minutes) with carrier UA than with AA; 95 % confidence, classical standard errors.
+        """
+        from tfglm.report import home, words
+
+        rows = self.coefficients.reset_index()
+        rows = rows[rows["term"].map(lambda name: term in (name, words.plain(name)))]
+        if rows.empty and term not in self._saved.design.columns:
+            known = [name for name in self.coefficients.index.unique("term") if name != INTERCEPT]
+            raise UserError(f"term: the model has no `{term}`{nearest(term, known)}\n  there are: {', '.join(known)}")
+        if level and len(rows) and (level == rows["reference"]).any():
+            raise UserError(
+                f"level: others are compared with {level}, the reference level of {term}; name another level"
+            )
+        levels = [name for name in rows["level"].unique() if name]
+        if level not in ["", *levels] or (not level and (rows["reference"] != "").all() and len(rows)):
+            found = ", ".join(levels[:10]) + (", ..." if len(levels) > 10 else "")
+            raise UserError(f"level: `{term}` has no level `{level}`{nearest(level, levels)}\n  there are: {found}")
+        if self._settings.marginal_effects:
+            self.table("marginal_effects")
+        columns = digests.read_json(self._files.dictionary)["columns"]
+        own = replace(words.Words.from_json("{}", columns), units=dict(units or {}))
+        return home.quotation(ModelResults(self.folder, self._settings, own), term, level, step)
+
     def plot(self, picture: Literal["coefficients", "effects"] = "coefficients", file: Any = None) -> "DrawnModel":
         """Draw the coefficients with their intervals, or the curves of `effects`, as the workflow does.
 
@@ -165,19 +221,22 @@ class FittedModel(Model):
         model without curves.
         """
         require("matplotlib", "plot", "a picture")
-        import matplotlib
-
-        svg = self.folder / f"{picture}.svg"
         has_curves = picture == "effects" and len(self.table("effects")) > 0
         if picture != "coefficients" and not has_curves:
             raise UserError("picture: the model has no curves; plot its `coefficients`")
+        results = ModelResults(self.folder, self._settings, NO_WORDS, has_curves)
+        return self._drawn(picture, results, [Path(file)] if file else [])
+
+    def _drawn(self, picture: str, results: ModelResults, files: Sequence[Path] = ()) -> "DrawnModel":
+        """A picture of the results, which further files keep."""
+        import matplotlib
+
+        svg = self.folder / f"{picture}.svg"
         with quietly(self.name), matplotlib.rc_context():
             from tfglm.report import drawing, model_pages
-            from tfglm.report.model_results import ModelResults
 
             drawing.use_style()
-            results = ModelResults(self.folder, self._settings, NO_WORDS, has_curves)
-            model_pages.PICTURES[picture](results, [svg, *([Path(file)] if file else [])])
+            model_pages.PICTURES[picture](results, [svg, *files])
         return DrawnModel(svg.read_text(encoding="utf-8"))
 
     def write_config(self, path: str | PathLike[str]) -> list[Path]:
@@ -185,7 +244,7 @@ class FittedModel(Model):
 
         Raises UserError for a fit to a table, for files that are there already, and where the disk refuses.
         """
-        if self._sections["data"]["files"] == [str(self.folder / TABLE)]:
+        if self._sections["data"]["files"] == [TABLE]:
             raise UserError(
                 "write_config: the workflow reads files, and these rows are a table; write it to a file first"
             )
@@ -220,6 +279,84 @@ class FittedModel(Model):
             first = first if first.suffix in (".html", ".htm") else first.with_name(f"{first.name}.html")
             asked = self.folder, self._settings, data, self._layout, self._ingested
             return write_pages(*asked, self._result, first, command)
+
+    def _picture(self, most: int) -> str:
+        results = ModelResults(self.folder, self._settings, NO_WORDS)
+        table = results.coefficients
+        if importlib.util.find_spec("matplotlib") is None or set(table["term"]) <= {INTERCEPT, THRESHOLD}:
+            return ""
+        results.coefficients = table.head(most)
+        svg = self._drawn("coefficients", results)
+        return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+    def _refuse_other_rows(self, others: Sequence[Model], compared: Sequence[ComparedModel]) -> None:
+        first = compared[0]
+        for other, model in zip(others, compared[1:], strict=True):
+            if not isinstance(other, FittedModel):
+                refuse_other_rows([first, model])
+                continue
+            refuse_other_rows(
+                [replace(first, fit=self._rows_of(first.fit)), replace(model, fit=other._rows_of(model.fit))]
+            )
+            # Each fit of a table has the columns of its own model: what both have shows that the table is the same.
+            mine, theirs = self._contents(), other._contents()
+            if changed := [name for name in mine if name in theirs and mine[name] != theirs[name]]:
+                raise UserError(
+                    f"compare: `{first.name}` and `{model.name}` were not fitted on the same rows: "
+                    f"the column `{changed[0]}` differs"
+                )
+            for lacks, has, name in ((self, theirs, first.name), (other, mine, model.name)):
+                dropped = lacks.rows["splits"]["train"]["dropped"]
+                missing = [reason.removeprefix("missing: ").split(",") for reason in dropped]
+                if alone := [columns for columns in missing if not has.keys() & {*columns}]:
+                    raise UserError(
+                        f"compare: `{name}` lacks the rows without a value of `{alone[0][0]}`, which the other model has\n"
+                        f'  leave them out of both: where="{alone[0][0]} IS NOT NULL"'
+                    )
+
+    def _rows_of(self, fit: Mapping[str, Any]) -> dict[str, Any]:
+        """fit.json with what decides its rows beside the content of columns."""
+        said = fit["provenance"]
+        inputs = [{"file": file.manifest.file, "xxh128": f"{file.manifest.read:,} rows"} for file in self._ingested]
+        data = {key: value for key, value in said["data"].items() if key not in ("columns", "order")}
+        return {**fit, "provenance": {**said, "inputs": inputs, "data": data}}
+
+    def _contents(self) -> dict[str, list[bytes]]:
+        """The checksums of the values of each column."""
+        contents: dict[str, list[bytes]] = {}
+        for file in self._ingested:
+            for place, column in enumerate(file.manifest.columns):
+                contents.setdefault(column.name, []).append(file.checksums[:, place].tobytes())
+        contents.pop(MISSING, None)
+        return contents
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A fit is pickled with its files, but without its rows; what tables need of the rows is computed before."""
+        if not self._files.averages.is_file():
+            with suppress(UserError):
+                self._average()
+        paths = [
+            path
+            for path in self.folder.rglob("*")
+            if path.is_file() and "shards" not in path.relative_to(self.folder).parts
+        ]
+        content = {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in paths if path.name != TABLE}
+        for file in self._ingested:
+            kept = (MANIFEST, *file.manifest.digests)
+            content |= {f"shards/{file.manifest.file}/{name}": (file.folder / name).read_bytes() for name in kept}
+        return _unpickled, (content, self._settings, self._remarks, self._names, self._layout, self._sections)
+
+
+def _unpickled(content: Mapping[str, bytes], settings: ResultsConfig, *facts: Any) -> FittedModel:
+    """A fit from its pickled files."""
+    folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
+    for name, held in content.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(held)
+    files = [IngestedFile.load(folder / name) for name in content if name.endswith(f"/{MANIFEST}")]
+    fitted = FittedModel(folder, settings, files, *facts)
+    weakref.finalize(fitted, _remove, folder, os.getpid())
+    return fitted
 
 
 class DrawnModel(str):

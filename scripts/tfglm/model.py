@@ -4,28 +4,36 @@ import argparse
 import importlib.util
 import numbers
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
 from tfglm import digests
-from tfglm.config import Layout, SelectionConfig
+from tfglm.config import Layout, SelectionConfig, TablesConfig
 from tfglm.data.ingest import ingest
 from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.data.sql import parsed
 from tfglm.design.design import Design
-from tfglm.errors import UserError, counted, nearest, require
-from tfglm.report.pages import read_table, render
-from tfglm.results import classes, csv_files, predict, unseen
-from tfglm.results.coefficients import covariance_table
-from tfglm.results.compare import family_words
-from tfglm.results.paper import errors_of
+from tfglm.errors import UserError, counted, nearest, require, writing
+from tfglm.families import family_of_fit
+from tfglm.formula.names import coefficient_name
+from tfglm.formula.parse import term_of
+from tfglm.report.pages import read_table, render, with_classes
+from tfglm.results import classes, coefficients, csv_files, predict, unseen
+from tfglm.results.compare import ComparedModel, family_words, refuse_other_rows, response_of
+from tfglm.results.compare import table as side_by_side
+from tfglm.results.digits import four_digits, statistic, with_error
+from tfglm.results.geometric import logarithm_of
+from tfglm.results.held_out import differences
+from tfglm.results.nested import likelihood_ratio_tests
+from tfglm.results.paper import Cell, PaperTable, absorbed_factors, errors_of, paper_table
 from tfglm.results.saved_fit import SavedFit
 
 if TYPE_CHECKING:
@@ -34,22 +42,52 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Coefficients that the description of a model names."""
 
+TABLES_OF_PAPERS = (".tex", ".md", ".docx", ".xlsx")
 
-STATISTICS_OF_FIT = (
-    *(
-        "r_squared",
-        "pseudo_r_squared",
-        "sigma",
-        "dispersion",
-        "theta",
-        "power",
-        "deviance",
-        "null_deviance",
-        "df_residual",
-    ),
-    *("df_null", "log_likelihood", "aic", "bic", "coefficients", "converged"),
-)
-"""Keys of fit.json that `glance` shows, if the fit has them."""
+MOST_PRINTED = 100
+"""Coefficients that a summary prints."""
+
+BROOM = {
+    **dict.fromkeys(("t", "z"), "statistic"),
+    "std_error": "std.error",
+    "p_value": "p.value",
+    "ci_lower": "conf.low",
+    "ci_upper": "conf.high",
+}
+"""Columns of the table of coefficients by the names that R's broom gives them."""
+
+GLANCED = {
+    **{name: name for name in ("model", "family", "link")},
+    "rows": "nobs",
+    "r_squared": "r.squared",
+    "adj.r.squared": "adj.r.squared",
+    "pseudo_r_squared": "pseudo.r.squared",
+    **{name: name for name in ("sigma", "dispersion", "theta", "power", "statistic", "p.value", "df")},
+    "log_likelihood": "logLik",
+    "aic": "AIC",
+    "bic": "BIC",
+    "deviance": "deviance",
+    "df_residual": "df.residual",
+    "null_deviance": "null.deviance",
+    "df_null": "df.null",
+    **{name: name for name in ("coefficients", "converged")},
+}
+"""Keys of fit.json, and what is computed from them, by the names that R's broom gives them."""
+
+KEYS_OF_MAKETABLES = {
+    "nobs": "N",
+    "r.squared": "r2",
+    "adj.r.squared": "adj_r2",
+    "pseudo.r.squared": "pseudo_r2",
+    "logLik": "ll",
+    "AIC": "aic",
+    "BIC": "bic",
+    "statistic": "fvalue",
+    "p.value": "f_pvalue",
+    "std_errors": "se_type",
+}
+LIMITS_OF_MAKETABLES = {"ci95l": "conf.low", "ci95u": "conf.high"}
+"""Names that maketables has for those of broom."""
 
 
 class ModelSummary(str):
@@ -133,46 +171,100 @@ class Model:
         """The content of metrics.json: metrics of the held-out rows."""
         return digests.read_json(self._result("metrics.json"), fit=self._files.fit)
 
-    def tidy(self) -> pd.DataFrame:
+    def tidy(self, conf_level: float | None = None, exponentiate: bool = False, conf_int: bool = True) -> pd.DataFrame:
         """Return the estimated coefficients as broom does in R: one row each, without reference levels.
 
-        Columns: term, level, estimate, std_error (or posterior_sd), statistic, df, p_value, ci_lower, ci_upper, as far as the fit
-        has them.
+        Columns: term, level, estimate, std.error (or posterior_sd), statistic, df, p.value, conf.low, conf.high, as far as the
+        fit has them.
 
-        >>> tfglm.load("results/flights/models/late").tidy()[["term", "level", "estimate"]].round(4)
-                term level  estimate
-        0  Intercept         -0.8473
-        1    carrier    UA    1.2528
+        Parameters
+        ----------
+        conf_level
+            The coverage of the intervals. By default that of the fit (the key `confidence`, 0.95).
+        exponentiate
+            Whether to return the exponentials of estimates and limits: odds ratios, rate ratios, or ratios of geometric means
+            for a logarithm. Standard errors stay as they are.
+        conf_int
+            Whether to return intervals.
+
+        Raises
+        ------
+        UserError
+            If the exponential of a coefficient has no meaning, as with the link probit.
+
+        Examples
+        --------
+        >>> late = tfglm.load("results/flights/models/late")
+        >>> late.tidy(exponentiate=True)[["term", "level", "estimate", "std.error"]].round(4)
+                term level  estimate  std.error
+        0  Intercept         0.4286     0.6901
+        1    carrier    UA   3.5000     0.9449
         """
-        table = self.coefficients.reset_index().rename(columns=dict.fromkeys(("t", "z"), "statistic"))
+        table = self.coefficients if conf_level is None else self._coefficients_with(conf_level)
+        is_t = "t" in table
+        table = table.reset_index().rename(columns=BROOM)
         is_reference = (table["estimate"] == 0) & (table["level"] == table["reference"]) & (table["level"] != "")
-        if "statistic" in table and "df" not in table and "df_residual" in self.fit and "t" in self.coefficients:
+        if "df" not in table and "df_residual" in self.fit and is_t:
             table["df"] = float(self.fit["df_residual"])
-        names = [
-            "term",
-            "level",
-            "estimate",
-            "std_error",
-            "posterior_sd",
-            "statistic",
-            "df",
-            "p_value",
-            "ci_lower",
-            "ci_upper",
-        ]
+        limits = ["conf.low", "conf.high"] if conf_int else []
+        if exponentiate:
+            rate = self._rate_of_exponentials()
+            of_scale = [name for name in ("estimate", *limits) if name in table]
+            with np.errstate(over="ignore"):
+                table[of_scale] = np.exp(rate * table[of_scale])
+        names = ["term", "level", "estimate", "std.error", "posterior_sd", "statistic", "df", "p.value", *limits]
         return table.loc[~is_reference, [name for name in names if name in table]].reset_index(drop=True)
+
+    def _coefficients_with(self, conf_level: float) -> pd.DataFrame:
+        """The table of coefficients with intervals of another coverage."""
+        if not 0 < conf_level < 1:
+            raise UserError(f"conf_level: expected a number between 0 and 1, such as 0.9, received {conf_level}")
+        table = coefficients.table(self._saved.estimates, conf_level, self.fit["converged"] or not self.fit["exact"])
+        return with_classes(table).set_index(["term", "level"])
+
+    def _rate_of_exponentials(self) -> float:
+        """What a coefficient is multiplied by before its exponential. Raises UserError if this has no meaning."""
+        link = self.fit.get("link")
+        if logarithm := logarithm_of(self.fit["formula"], self.fit["family"], link):
+            return logarithm.rate
+        if self.is_network or not family_of_fit(self.fit).ratio:
+            raise UserError(
+                f"exponentiate: the exponential of a coefficient of {self.name} is no ratio, as the link is {link}; "
+                "leave it out"
+            )
+        return 1.0
 
     def glance(self) -> pd.DataFrame:
         """Return the statistics of the fit in one row, as broom does in R.
 
-        >>> tfglm.load("results/flights/models/late").glance()[["nobs", "df_residual", "deviance"]].round(4)
-           nobs  df_residual  deviance
+        Columns: those of broom for `lm`, `glm` and `gam`, as far as the fit has them (nobs, r.squared, logLik, AIC, deviance,
+        df.residual, ...); and model, family, link, pseudo.r.squared, theta, power, coefficients, converged, std_errors. With
+        classical standard errors statistic, p.value and df are of the F test of all terms of a linear regression.
+
+        >>> tfglm.load("results/flights/models/late").glance()[["nobs", "df.residual", "deviance"]].round(4)
+           nobs  df.residual  deviance
         0    20           18   25.6775
         """
-        names = {"model": "model", "family": "family", "link": "link", "rows": "nobs"}
-        names |= {name: name for name in STATISTICS_OF_FIT if self.fit.get(name) is not None}
-        row = {new: self.fit[name] for name, new in names.items() if name in self.fit}
+        facts = self.fit | self._overall()
+        row = {new: facts[name] for name, new in GLANCED.items() if facts.get(name) is not None}
         return pd.DataFrame([row | ({} if self.is_network else {"std_errors": errors_of(self.fit)})])
+
+    def _overall(self) -> dict[str, float]:
+        """The adjusted R squared and the F test of a linear regression, as R's `summary.lm` has them."""
+        fit = self.fit
+        degrees, null = fit.get("df_residual") or 0, fit.get("df_null") or 0
+        if "r_squared" not in fit or fit["r_squared"] is None or degrees <= 0 or not null:
+            return {}
+        facts = {"adj.r.squared": 1 - (1 - fit["r_squared"]) * null / degrees}
+        if fit.get("smooths"):
+            facts["df"] = fit["effective_coefficients"]
+        elif fit["std_errors"]["kind"] == "classical" and null > degrees and fit["r_squared"] < 1:
+            from scipy.special import fdtrc  # takes a tenth of a second
+
+            df = null - degrees
+            facts["df"], facts["statistic"] = df, fit["r_squared"] / (1 - fit["r_squared"]) * degrees / df
+            facts["p.value"] = float(fdtrc(df, degrees, facts["statistic"]))
+        return facts
 
     def summary(self) -> "ModelSummary":
         """Return the model, its coefficients with tests, and the statistics of its fit, as text that prints.
@@ -180,20 +272,25 @@ class Model:
         >>> tfglm.load("results/flights/models/late").summary().splitlines()[0]
         'late: late ~ carrier'
         """
-        table = (
-            self.tidy().set_index(["term", "level"]) if (self.folder / "coefficients.csv").is_file() else pd.DataFrame()
-        )
-        written = table.map(
+        table, more = self._written(MOST_PRINTED)
+        shown = [table.set_index(["term", "level"]).to_string()] if len(table) else []
+        shown += [f"... and {more:,} more coefficients: .tidy() has all"] if more else []
+        return ModelSummary("\n".join([*self._summary(), *shown, *self._below()]))
+
+    def _written(self, most: int) -> tuple[pd.DataFrame, int]:
+        """The first rows of `tidy` as texts, and the number of others."""
+        table = self.tidy() if (self.folder / "coefficients.csv").is_file() else pd.DataFrame()
+        written = table.head(most).map(
             lambda value: "" if pd.isna(value) else f"{value:.5g}" if isinstance(value, float) else value
         )
-        shown = [written.to_string()] if len(table) else []
-        statistics = self.glance().drop(columns=["model", "family", "link", "std_errors"], errors="ignore").iloc[0]
-        listed = ", ".join(
-            f"{name} {value:,.6g}" for name, value in statistics.items() if isinstance(value, numbers.Real)
-        )
-        return ModelSummary(
-            "\n".join([*self._summary(), *shown, listed, *(f"Warning: {text}." for text in self.fit["warnings"])])
-        )
+        return written, len(table) - len(written)
+
+    def _below(self) -> list[str]:
+        """The statistics of the fit and its warnings, as lines."""
+        row = self.glance().drop(columns=["model", "family", "link", "std_errors"], errors="ignore").iloc[0]
+        statistics = row.rename({"statistic": "F", "p.value": "p.value of F"})
+        listed = (f"{name} {value:,.6g}" for name, value in statistics.items() if isinstance(value, numbers.Real))
+        return [", ".join(listed), *(f"Warning: {text}." for text in self.fit["warnings"])]
 
     def vcov(self) -> pd.DataFrame:
         """The covariance matrix of the coefficients that have a standard error, named `term` or `term[level]`.
@@ -207,7 +304,7 @@ class Model:
             raise UserError(
                 f"{self.name} is a network, and only regressions have a covariance matrix; load a regression"
             )
-        return covariance_table(self._saved.estimates)
+        return coefficients.covariance_table(self._saved.estimates)
 
     def predict(
         self,
@@ -289,6 +386,89 @@ class Model:
             return FittedRegressor(predicting, columns)
         return FittedClassifier(predicting, columns, [0, 1])
 
+    def compare(self, *others: "Model", names: Sequence[str] = ()) -> "ModelComparison":
+        """Set models of the same rows side by side, as the key `compare` of the config does.
+
+        Parameters
+        ----------
+        others
+            One or more models, of `tfglm.fit` or of `tfglm.load`.
+        names
+            A name for each model, this one first. By default each has its own, or (1), (2), ... if they share one.
+
+        Raises
+        ------
+        UserError
+            If the models were not fitted on the same rows.
+
+        Examples
+        --------
+        >>> late = tfglm.load("results/flights/models/late")
+        >>> late.compare(late).tests["problem"].item()
+        '(1) and (2) say the same'
+        """
+        models = [self, *others]
+        if wrong := next((type(each).__name__ for each in others if not isinstance(each, Model)), None):
+            raise UserError(f"compare: expected models of `tfglm.fit` or `tfglm.load`, and one is a {wrong}")
+        if len(models) < 2 or (names and len({*names}) != len(models)):
+            raise UserError("compare: give one or more other models, and as `names` a different one for each model")
+        own = [model.name for model in models]
+        numbered = [f"({number})" for number in range(1, len(models) + 1)]
+        compared = [
+            ComparedModel({**model.fit, "model": name}, model._held_out(), model._table(), model._design())
+            for model, name in zip(models, names or (own if len({*own}) == len(own) else numbered), strict=True)
+        ]
+        self._refuse_other_rows(others, compared)
+        return ModelComparison(compared)
+
+    def _refuse_other_rows(self, others: Sequence["Model"], compared: Sequence[ComparedModel]) -> None:
+        """Raise UserError if the models were not fitted on the same rows."""
+        refuse_other_rows(compared)
+
+    def _held_out(self) -> Mapping[str, Any]:
+        """The metrics, if there are any."""
+        return self.metrics if (self.folder / "metrics.json").is_file() else {}
+
+    def _table(self) -> pd.DataFrame | None:
+        """The table of coefficients; None of a network."""
+        return self.coefficients.reset_index() if (self.folder / "coefficients.csv").is_file() else None
+
+    def _design(self) -> Design | None:
+        """The design; None of a network."""
+        return None if self.is_network else self._saved.design
+
+    @property
+    def __maketables_coef_table__(self) -> pd.DataFrame:
+        """The coefficients for maketables: what its `ETable` asks models for, here and below."""
+        table = self.tidy(conf_level=0.95) if "ci_lower" in self.coefficients else self.tidy()
+        for name in ("std.error", "statistic", "p.value"):
+            table[name] = table.get(name, np.nan)
+        error = table["posterior_sd"] if "posterior_sd" in table else table["std.error"]
+        limits = {name: table[limit] for name, limit in LIMITS_OF_MAKETABLES.items() if limit in table}
+        columns = {"b": table["estimate"], "se": error, "t": table["statistic"], "p": table["p.value"], **limits}
+        categorical = {} if self.is_network else {term.name: term.categorical for term in self._saved.design.terms}
+        names = map(
+            name_with_levels, table["term"], table["level"], [categorical.get(term, ()) for term in table["term"]]
+        )
+        return pd.DataFrame(columns).set_axis(pd.Index(names, name="Coefficient"))
+
+    def __maketables_stat__(self, key: str) -> Any:
+        statistics = {KEYS_OF_MAKETABLES.get(name, name): value for name, value in self.glance().iloc[0].items()}
+        return statistics.get(key)
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        return response_of(self.fit)
+
+    @property
+    def __maketables_fixef_string__(self) -> str | None:
+        return "+".join(absorbed_factors(self.fit)) or None
+
+    @property
+    def __maketables_default_stat_keys__(self) -> list[str]:
+        keys = ["N", "r2", "pseudo_r2", "ll", "se_type"]
+        return [key for key in keys if self.__maketables_stat__(key) is not None]
+
     def _covariates(self) -> dict[str, str]:
         """The columns that a prediction needs, with their types in a layout."""
         designs = [self._saved.design, *map(Design.load, self._files.offset[:1])]
@@ -341,24 +521,96 @@ class Model:
             words += [] if fit["converged"] else ["did NOT converge"]
         return [f"{self.name}: {fit['formula']}", ", ".join(words)]
 
-    def _shown(self) -> pd.DataFrame:
-        """The columns of the table of coefficients that a reader looks at first."""
-        if not (self.folder / "coefficients.csv").is_file():
-            return pd.DataFrame()
-        first = ["estimate", "std_error", "posterior_sd", "p_value", "ci_lower", "ci_upper", "status"]
-        return self.coefficients[[name for name in first if name in self.coefficients]]
-
     def __repr__(self) -> str:
-        table = self._shown()
-        shown = [table.to_string(max_rows=SHOWN)] if len(table) else []
-        return "\n".join([*self._summary(), *shown])
+        first = ["estimate", "std_error", "posterior_sd", "p_value", "ci_lower", "ci_upper", "status"]
+        if not (self.folder / "coefficients.csv").is_file():
+            return "\n".join(self._summary())
+        table = self.coefficients[[name for name in first if name in self.coefficients]]
+        return "\n".join([*self._summary(), table.to_string(max_rows=SHOWN)])
 
     def _repr_html_(self) -> str:
-        table = self._shown().reset_index()
-        first = table.head(SHOWN).map(
-            lambda value: f"{value:.4g}" if isinstance(value, float) and value == value else value
-        )
-        return render("model", summary=self._summary(), table=first, more=len(table) - len(first))
+        table, more = self._written(SHOWN)
+        picture = self._picture(SHOWN)
+        return render("model", summary=self._summary(), table=table, more=more, below=self._below(), picture=picture)
+
+    def _picture(self, most: int) -> str:
+        """The first coefficients with their intervals, as the address of an image; '' without a picture."""
+        return ""
+
+
+class ModelComparison:
+    """Models side by side: the tables that the key `compare` of the config writes. It prints, and a notebook shows it, with
+    standard errors in parentheses.
+
+    Attributes
+    ----------
+    coefficients
+        The coefficients of all models and the statistics of their fits: compare.csv.
+    tests
+        Likelihood-ratio tests of nested models, and why others have none: compare_likelihood_ratio.csv.
+    held_out
+        Which model predicts held-out rows better: compare_held_out.csv.
+    """
+
+    def __init__(self, models: Sequence[ComparedModel]) -> None:
+        self._models = models
+        table = side_by_side(models)
+        self.coefficients = table.dropna(how="all", subset=table.columns[2:])
+        self.tests = likelihood_ratio_tests(models)
+        self.held_out = differences(models)
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the table as papers have it: .tex, .md, .docx or .xlsx. Raises UserError for another format, and if the
+        packages that write it are missing."""
+        if Path(path).suffix not in TABLES_OF_PAPERS:
+            raise UserError(f"{path}: a table ends with {', '.join(TABLES_OF_PAPERS)}")
+        try:
+            from tfglm.report import papers
+        except ImportError as error:
+            raise UserError(f"{path}: a table needs {error.name}: pip install 'tfglm[run]'") from None
+        with writing(Path(path)):
+            papers.write(self._paper(), Path(path))
+
+    def _paper(self) -> PaperTable:
+        return paper_table(self._models, TablesConfig(), self.tests)
+
+    def _written(self) -> tuple[pd.DataFrame, tuple[str, ...]]:
+        """The table as texts, and its notes."""
+        paper = self._paper()
+        names = ["", "level", *paper.models]
+        lines = [
+            [line.term, line.level, *(text_of(cell, four_digits) for cell in line.cells)] for line in paper.coefficients
+        ]
+        lines += [[line.term, "", *(text_of(cell, statistic) for cell in line.cells)] for line in paper.statistics]
+        return pd.DataFrame(lines, columns=names), paper.notes
+
+    def __repr__(self) -> str:
+        table, notes = self._written()
+        return "\n".join([table.to_string(index=False), *notes])
+
+    def _repr_html_(self) -> str:
+        table, notes = self._written()
+        return render("model", summary=(), table=table, more=0, below=notes, picture="")
+
+
+def text_of(cell: Cell, number: Callable[[float], str]) -> str:
+    """An estimate with its error in parentheses, a statistic or a text."""
+    if isinstance(cell.value, str):
+        return cell.value
+    if not cell.below:
+        return number(cell.value) + "*" * cell.stars
+    estimate, (error, *_) = with_error(cell.value, cell.below)
+    return f"{estimate}{'*' * cell.stars} ({error})"
+
+
+def name_with_levels(term: str, level: str, categorical: Sequence[str]) -> str:
+    """A coefficient as other packages write it: `carrier[UA]:distance`."""
+    levels = level.split(":", len(categorical) - 1) if len(categorical) > 1 else [level]
+    if not level or len(levels) != len(categorical):
+        return coefficient_name(term, level)
+    by_factor = dict(zip(categorical, levels, strict=True))
+    factors = [*categorical, *(factor.name for factor in term_of(term).factors if factor.name not in categorical)]
+    return ":".join(f"{factor}[{by_factor[factor]}]" if factor in by_factor else factor for factor in factors)
 
 
 def ingested(

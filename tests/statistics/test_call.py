@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def test_a_frame_is_fitted_as_statsmodels_does():
     ours = tfglm.fit(FORMULA, FRAME, std_errors="HC1").tidy()
     theirs = smf.ols(FORMULA, FRAME).fit(cov_type="HC1")
     assert np.allclose(np.sort(ours["estimate"]), np.sort(theirs.params), rtol=1e-9)
-    assert np.allclose(np.sort(ours["std_error"]), np.sort(theirs.bse), rtol=1e-9)
+    assert np.allclose(np.sort(ours["std.error"]), np.sort(theirs.bse), rtol=1e-9)
 
 
 def test_a_file_gives_the_table_of_the_workflow_byte_for_byte(tmp_path):
@@ -139,6 +140,134 @@ def test_tables_are_made_when_they_are_asked_for():
     assert fitted._result("contrasts.csv").is_file()
     predicted = fitted.predict(FRAME.head(5))["probability"]
     assert np.allclose(predicted, theirs.predict(FRAME.head(5)), rtol=1e-6)
+
+
+def test_tidy_and_glance_are_those_of_broom(tmp_path):
+    """Against R's `summary.lm` with `confint`, by the formulas that broom takes from there."""
+    fitted = tfglm.fit("delay ~ carrier + distance", FRAME)
+    theirs = smf.ols("delay ~ carrier + distance", FRAME).fit()
+    tidy, glance = fitted.tidy(conf_level=0.9), fitted.glance().iloc[0]
+    expected = {
+        "estimate": theirs.params,
+        "std.error": theirs.bse,
+        "statistic": theirs.tvalues,
+        "p.value": theirs.pvalues,
+        "conf.low": theirs.conf_int(0.1)[0],
+        "conf.high": theirs.conf_int(0.1)[1],
+    }
+    assert list(tidy) == ["term", "level", "estimate", "std.error", "statistic", "df", *list(expected)[3:]]
+    for name, values in expected.items():
+        assert np.allclose(tidy[name], values, rtol=1e-8), name
+    assert list(fitted.tidy(conf_int=False))[-1] == "p.value"
+    of_fit = {
+        "r.squared": theirs.rsquared,
+        "adj.r.squared": theirs.rsquared_adj,
+        "statistic": theirs.fvalue,
+        "p.value": theirs.f_pvalue,
+        "df": theirs.df_model,
+        "logLik": theirs.llf,
+        "df.residual": theirs.df_resid,
+        "deviance": theirs.ssr,
+        "null.deviance": theirs.centered_tss,
+        "sigma": theirs.mse_resid**0.5,
+        "nobs": 400,
+    }
+    for name, value in of_fit.items():
+        assert np.isclose(glance[name], value, rtol=1e-8), name
+    ratios = tfglm.fit("late ~ distance", FRAME, "binomial")
+    assert np.allclose(ratios.tidy(exponentiate=True)["estimate"], ratios.coefficients["odds_ratio"], rtol=1e-15)
+    assert np.allclose(np.log(ratios.tidy(exponentiate=True)["conf.high"]), ratios.tidy()["conf.high"])
+    with pytest.raises(UserError, match=r"^exponentiate: .* as the link is identity"):
+        fitted.tidy(exponentiate=True)
+    with pytest.raises(UserError, match=r"^conf_level: expected a number between 0 and 1"):
+        fitted.tidy(conf_level=95)
+
+
+def test_fits_of_one_table_are_compared_and_of_other_rows_refused():
+    small = tfglm.fit("late ~ carrier", FRAME, "binomial", name="small")
+    large = tfglm.fit("late ~ carrier + distance", FRAME, "binomial", name="large")
+    compared = small.compare(large)
+    theirs = [smf.logit(model.fit["formula"], FRAME).fit(disp=0).llf for model in (small, large)]
+    assert np.isclose(compared.tests["chi_squared"].item(), 2 * (theirs[1] - theirs[0]), rtol=1e-6)
+    assert compared.tests["df"].item() == 1 and list(compared.coefficients)[2::2] == ["small", "large"]
+    assert "Likelihood-ratio test of small within large" in repr(compared) and "<td>AIC</td>" in compared._repr_html_()
+    assert list(small.compare(large, names=["(a)", "(b)"]).coefficients)[2::2] == ["(a)", "(b)"]
+    lacking = FRAME["distance"].mask(FRAME["day"] == 3)
+    for frame, message in (
+        (FRAME.assign(late=1 - FRAME["late"]), "the column `late` differs"),
+        (FRAME[1:], "400 rows.*399 rows"),
+        (FRAME.assign(distance=lacking), "training rows 400 and"),
+    ):
+        other = tfglm.fit("late ~ carrier + distance", frame, "binomial", name="other")
+        with pytest.raises(UserError, match=f"^compare: `small` and `other` were not .* same rows: .*{message}"):
+            small.compare(other)
+    both = FRAME.assign(a=FRAME["distance"].mask(FRAME.index == 1), b=FRAME["distance"].mask(FRAME.index == 2))
+    with pytest.raises(UserError, match=r"`\(1\)` lacks the rows without a value of `a`.*\n.*a IS NOT NULL"):
+        tfglm.fit("late ~ a", both, "binomial").compare(tfglm.fit("late ~ b", both, "binomial"))
+    with pytest.raises(UserError, match=r"^compare: expected models"):
+        small.compare(FRAME)
+
+
+QUOTED = {
+    "difference": (
+        "delay ~ carrier",
+        "gaussian",
+        {},
+        r"^delay is \S+ minutes (higher|lower) .* carrier UA than with AA;",
+    ),
+    "odds": ("late ~ carrier", "binomial", {}, r"^The odds of late are \d+ % .*UA than with AA, on average"),
+    "probit": ("late ~ carrier", "binomial", {"link": "probit"}, "^The probability of late is on average .*points"),
+    "product": ("delay ~ carrier * distance", "gaussian", {}, "^delay is on average .* carrier UA than with AA"),
+    "logarithm": ("log(delay + 50) ~ carrier", "gaussian", {}, r"\(geometric mean\) is .* % .*carrier UA than with AA"),
+}
+
+
+@pytest.mark.parametrize(("formula", "family", "keys", "sentence"), QUOTED.values(), ids=QUOTED)
+def test_an_effect_is_quoted_in_a_sentence(formula, family, keys, sentence):
+    fitted = tfglm.fit(formula, FRAME, family, std_errors="robust", **keys)
+    quoted = fitted.quote("carrier", "UA", units={"delay": "minutes"})
+    assert re.search(sentence, quoted) and quoted.endswith("; 95 % confidence, robust standard errors.")
+
+
+def test_a_quotation_has_the_numbers_of_the_table():
+    fitted = tfglm.fit("delay ~ distance + carrier", FRAME)
+    low, high = 100 * fitted.coefficients.loc[("distance", ""), ["ci_lower", "ci_upper"]]
+    quoted = fitted.quote("distance", step=100, units={"distance": "miles"})
+    assert "for each 100 miles more of distance" in quoted
+    assert f"{abs(low):.2g} lower to" in quoted and f"{abs(high):.2g} higher" in quoted
+    for term, level, message in (
+        ("distanc", "", r"^term: the model has no `distanc`; did you mean `distance`\?"),
+        ("carrier", "", "^level: `carrier` has no level ``"),
+        ("carrier", "ZZ", "^level: `carrier` has no level `ZZ`\n  there are: AA, DL, UA"),
+        ("carrier", "AA", "^level: others are compared with AA"),
+    ):
+        with pytest.raises(UserError, match=message):
+            fitted.quote(term, level)
+    with pytest.raises(UserError, match=r"^carrier: there is no sentence about it, as the fit has no tests of it"):
+        tfglm.fit("delay ~ carrier", FRAME, l2=0.1).quote("carrier", "UA")
+
+
+def test_a_notebook_shows_the_table_and_a_picture(monkeypatch):
+    levels = pd.DataFrame({"y": RANDOM.normal(size=300), "g": np.arange(300) // 2})
+    fitted, many = tfglm.fit("delay ~ carrier", FRAME), tfglm.fit("y ~ C(g)", levels)
+    page = fitted._repr_html_()
+    cells = re.findall("<td>([^<]*)</td>", page.replace("\N{MINUS SIGN}", "-"))
+    assert set(cells) - {""} <= {*fitted.summary().split()}
+    assert 'src="data:image/svg+xml;base64,' in page and "http" not in page
+    assert "and 130 more coefficients" in many._repr_html_() and "and 50 more coefficients" in many.summary()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "<table>" in fitted._repr_html_() and "<img" not in fitted._repr_html_()
+
+
+def test_a_pickled_fit_keeps_its_tables_without_its_rows():
+    fitted = tfglm.fit("late ~ carrier + distance", FRAME, "binomial")
+    pickled = pickle.dumps(fitted)
+    again = pickle.loads(pickled)
+    assert again.folder != fitted.folder and again.summary() == fitted.summary()
+    assert again.margins().equals(fitted.margins())
+    assert again.predict(FRAME)["probability"].equals(fitted.predict(FRAME)["probability"])
+    assert again.compare(fitted).tests["problem"].item() == "(1) and (2) say the same"
+    assert len(pickle.dumps(tfglm.fit("delay ~ day", pd.concat([FRAME] * 100)))) < len(pickled) + 10_000
 
 
 def test_rows_of_a_file_are_kept_in_a_cache_until_the_file_changes(tmp_path):

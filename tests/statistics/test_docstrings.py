@@ -50,7 +50,7 @@ def run(tmp_path_factory) -> Path:
     folder = run / "results/flights/models/late"
     frame = pd.DataFrame({"carrier": np.repeat(["AA", "UA"], 10), "late": [1] * 3 + [0] * 7 + [1] * 6 + [0] * 4})
     design, fitted, _ = fit_files([ingest_frame(frame, folder / "data")], "late ~ carrier", "binomial")
-    fitted.summary.update(model="late", provenance={"model": {}})
+    fitted.summary.update(model="late", provenance={"model": {}, "inputs": [], "data": {}})
     write_results(fitted, design, folder)
     return run
 

@@ -216,15 +216,15 @@ def test_tidy_glance_and_summary_are_those_of_the_tables(folder):
     model = tfglm.load(folder)
     tidy, glance = model.tidy(), model.glance()
     assert tidy.columns.tolist() == [
-        *("term", "level", "estimate", "std_error", "statistic", "p_value", "ci_lower", "ci_upper"),
+        *("term", "level", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high"),
     ]
     assert tidy.loc[tidy["term"] == "carrier", "level"].tolist() == ["B6", "UA"]
-    assert tidy["statistic"].to_numpy() == pytest.approx(tidy["estimate"] / tidy["std_error"])
+    assert tidy["statistic"].to_numpy() == pytest.approx(tidy["estimate"] / tidy["std.error"])
     assert len(glance) == 1 and glance["nobs"].item() == 2000 and glance["std_errors"].item() == "robust"
-    assert glance["aic"].item() == model.fit["aic"] and "r_squared" not in glance
+    assert glance["AIC"].item() == model.fit["aic"] and "r.squared" not in glance
     text = repr(model.summary())
     assert text.splitlines()[0] == "m: late ~ carrier + C(month):poly(distance, 2)"
-    assert f"{tidy['estimate'].iloc[0]:.5g}" in text and "nobs 2,000" in text and "df_residual 1,9" in text
+    assert f"{tidy['estimate'].iloc[0]:.5g}" in text and "nobs 2,000" in text and "df.residual 1,9" in text
 
 
 def test_tests_by_t_have_their_degrees_of_freedom(tmp_path):

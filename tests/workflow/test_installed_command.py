@@ -83,7 +83,7 @@ model = tfglm.load("results/sales__all/models/sold_yes")
 frame = pandas.DataFrame({"shop": ["a", "b"], "price": [8.0, 9.5]})
 print(len(str(model.summary())), *model.predict(frame, interval=0.95).shape, model.tidy().shape[0])
 print(model.glance().shape[0], model.vcov().shape[0], model.metrics["rows"] > 0, "snakemake" in sys.modules)
-print(model._repr_html_().count("<tr>") - len(model.coefficients))
+print(model._repr_html_().count("<tr>") - len(model.tidy()))
 """
 
 

@@ -71,7 +71,7 @@ MAY_IMPORT = {
         "solvers",
     },
     "report": {"config", "data", "design", "families", "formula", "report", "results"},
-    "model": {"config", "data", "design", "networks", "report", "results"},
+    "model": {"config", "data", "design", "families", "formula", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "formula", "survey"},
     "call": {
         "config",

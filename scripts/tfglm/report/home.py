@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import yaml
 
 from tfglm import digests
 from tfglm.config import ResultsConfig
-from tfglm.errors import counted
+from tfglm.errors import UserError, counted
 from tfglm.formula.names import without_class
 from tfglm.formula.parse import term_of
 from tfglm.formula.read import columns_of
@@ -39,7 +40,7 @@ from tfglm.report.words import Words
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
 from tfglm.results.digits import fixed, p_value, percent
-from tfglm.results.paper import absorbed_factors
+from tfglm.results.paper import absorbed_factors, errors_of
 
 NAMES = {
     "coefficients.html": "all coefficients",
@@ -160,9 +161,28 @@ def how_fitted(model: ModelResults) -> str:
     return "".join(f", {each}" for each in how)
 
 
-def effects(model: ModelResults) -> list[TermSentences]:
+def quotation(model: ModelResults, term: str, level: str, step: float | None = None) -> str:
+    """The effect of a level against the reference level, or of a number, as a sentence for a text.
+
+    Raises UserError, which begins with the term, if there is none.
+    """
+    found = effects(model, replace(sentence_facts(model), level=level, step=step))
+    columns = term_of(term).columns
+    named = [each for each in found if each.term == term] or [
+        each for each in found if term_of(each.term).columns == columns and len(columns) == 1
+    ]
+    sentences = [sentence.removesuffix(".") for each in named for sentence in each.sentences]
+    if not sentences:
+        because = next((each.because for each in named if each.because), "the fit has no tests of it")
+        raise UserError(f"{term}: there is no sentence about it, as {because}")
+    errors = errors_of(model.fit)
+    errors = f"standard errors {errors}" if errors.startswith("by ") else f"{errors} standard errors"
+    return f"{'. '.join(sentences)}; {model.confidence} confidence, {errors}."
+
+
+def effects(model: ModelResults, facts: ModelFacts | None = None) -> list[TermSentences]:
     """The effects in sentences, from the table of coefficients and the average marginal effects."""
-    fit, response, facts = model.fit, model.response, sentence_facts(model)
+    fit, response, facts = model.fit, model.response, facts or sentence_facts(model)
     if fit.get("ordered"):
         return sentences_of_order(model.coefficients, model.averages, facts, response, fit["classes"])
     if fit.get("classes"):

@@ -72,7 +72,11 @@ def _rows(frame: pd.DataFrame) -> Iterator[list]:
 def read_table(path: Path, fit: Path) -> pd.DataFrame:
     """A table of coefficients from its CSV; names are text, also where a level is called NA. The terms of a regression of classes
     have their class before their name. Raises UserError as `csv_files.read` does."""
-    table = csv_files.read(path, fit)
+    return with_classes(csv_files.read(path, fit))
+
+
+def with_classes(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of coefficients with the class of a term before its name, in place of a column."""
     if "class" in table:
         table["term"] = table.pop("class") + ": " + table["term"]
     return table

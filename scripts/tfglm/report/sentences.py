@@ -34,7 +34,7 @@ NO_AVERAGE = "its coefficient is no difference or ratio of the response, and its
 
 PERIODIC = "its curve is periodic, so that it rises as much as it falls and its average slope says nothing"
 
-RANDOM_EFFECTS = "its levels have random effects or slopes; the joint tests below have their standard deviation"
+RANDOM_EFFECTS = "its levels have random effects or slopes; the joint tests have their standard deviation"
 
 NEARLY_DETERMINED = "other terms nearly determine it, so its effect and theirs cannot be distinguished"
 
@@ -106,6 +106,10 @@ class ModelFacts:
     """Return the name of the probability of a class; it includes the class of comparison, if the response names it."""
     steps: Mapping[str, float] = field(default_factory=dict)
     """For how much more of a number the pictures show its effect, by term."""
+    level: str | None = None
+    """The level that a quotation is about, '' for a number: its sentence is there whether or not the effect is clear."""
+    step: float | None = None
+    """The number of units for the effect of a number; None to choose it."""
 
 
 def effect_sentences(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
@@ -159,7 +163,7 @@ def number_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
     tested = list(effects(rows))
     if not tested:
         return TermSentences(term, [], "it has no test")
-    if term in model.nearly_aliased:
+    if term in model.nearly_aliased and model.level is None:
         return TermSentences(term, [], NEARLY_DETERMINED)
     _, effect = tested[0]
     if logarithm := logged(term):
@@ -184,6 +188,8 @@ def more_of(term: str, step: float, model: ModelFacts) -> str:
 def step_of(column: str, size: float, model: ModelFacts) -> float:
     """Return the number of units for the effect of a number: that of the pictures, or 1, 10, ..., at most half its range, or
     0.1, 0.01, ... within a range below 1; `size` is the effect of one unit."""
+    if model.step is not None:
+        return model.step
     if column in model.steps:
         return model.steps[column]
     step, span = 1.0, model.words.spans.get(column, 0.0)
@@ -201,6 +207,13 @@ def factor_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
     if not tested:
         return TermSentences(term, [], "none of its levels has a test")
     reference = model.words.level(term, str(rows["reference"].iloc[0]))
+
+    def sentence(level: str, effect: Effect) -> str:
+        compared_levels = f"with {name} {model.words.level(term, level)} than with {reference}"
+        return f"{compared(effect, model)} {compared_levels}{beside((term, level), model)}."
+
+    if model.level is not None:
+        return TermSentences(term, [sentence(*each) for each in tested if each[0] == model.level], "it has no test")
     clear = [(level, effect) for level, effect in tested if effect.is_clear]
     if not clear:
         of_what = f" in the odds of {model.response}" if model.event else ""
@@ -215,14 +228,7 @@ def factor_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
     # Merged levels have nothing in common except that they are rare.
     clear = [(level, effect) for level, effect in clear if level not in (*entangled, RARE)] or clear
     well = [(level, effect) for level, effect in clear if effect.upper - effect.lower <= abs(effect.estimate)]
-    return TermSentences(
-        term,
-        [
-            f"{compared(effect, model)} with {name} {model.words.level(term, level)} than with {reference}"
-            f"{beside((term, level), model)}."
-            for level, effect in strongest(well or clear)
-        ],
-    )
+    return TermSentences(term, [sentence(*each) for each in strongest(well or clear)])
 
 
 def none_of(name: str, term: str, levels: Sequence[str], model: ModelFacts) -> str:
@@ -360,7 +366,8 @@ def averages(name: str, model: ModelFacts, tested: Mapping[str, Effect]) -> Term
         return TermSentences(name, [sentence("", effect.times(step), of_what)])
     reference = model.words.level(name, next(iter(of_levels.values())).reference)
     column = model.words.column(plain(name))
-    if not clear:
+    quoted = [(level, effect) for level, effect in decisive.items() if level == model.level]
+    if not clear and not quoted:
         of_what = f" in the probability of {model.event}" if model.event else ""
         beginning = none_of(column, name, list(of_levels), model)
         beginning = beginning.replace("No level", "no level", 1)
@@ -371,6 +378,6 @@ def averages(name: str, model: ModelFacts, tested: Mapping[str, Effect]) -> Term
             sentence(
                 level, of_levels[level].effect, f"with {column} {model.words.level(name, level)} than with {reference}"
             )
-            for level, _ in strongest(clear)
+            for level, _ in quoted or strongest(clear)
         ],
     )
