@@ -445,7 +445,7 @@ def quietly(name: str = "") -> Iterator[None]:
         try:
             yield
         except UserError as error:
-            of_model = rf"(tfglm\.fit: )?\bmodels\.{re.escape(name)}(\.|: (?=\w+: ))"
+            of_model = rf"(tfglm\.fit: )?\bmodels\.{re.escape(name)}(\.|: )"
             places = rf"{of_model}|tfglm\.fit: |\bdata\.(?=({'|'.join(OF_DATA)}|columns)\b)"
             table = rf"{re.escape(tempfile.gettempdir())}/tfglm-\w+/{re.escape(TABLE)}"
             raise UserError(re.sub(places, "", re.sub(table, "data", str(error)))) from None

@@ -5,7 +5,7 @@ import importlib.util
 import numbers
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from tfglm.results.paper import Cell, PaperTable, absorbed_factors, errors_of, p
 from tfglm.results.saved_fit import SavedFit
 
 if TYPE_CHECKING:
-    from tfglm.results.estimator import FittedClassifier, FittedRegressor
+    from tfglm.results.estimator import FormulaClassifier, FormulaRegressor
 
 SHOWN = 20
 """Coefficients that the description of a model names."""
@@ -367,9 +367,11 @@ class Model:
         left_out = left_out + (limits if interval is None else [])
         return table.drop(columns=["file", "row", *left_out])
 
-    def estimator(self, unseen: unseen.Policy = "missing") -> "FittedClassifier | FittedRegressor":
-        """Return the model as an estimator of scikit-learn, which its tools for fitted models take: `predict`, and
-        `predict_proba` for 0 and 1 or classes. `unseen` is that of `predict`. A row without a prediction is refused.
+    def estimator(self, unseen: unseen.Policy = "missing") -> "FormulaClassifier | FormulaRegressor":
+        """Return the model as an estimator of scikit-learn: `predict`, and `predict_proba` for 0 and 1 or classes.
+
+        `unseen` is that of `predict`. A row without a prediction is refused. `fit(X, y)`, which `cross_val_score`, `Pipeline` and
+        `GridSearchCV` call of copies, fits the same formula and keys to other rows by `tfglm.fit`.
 
         >>> tfglm.load("results/flights/models/late").estimator().predict_proba(pd.DataFrame({"carrier": ["UA"]})).round(9)
         array([[0.4, 0.6]])
@@ -377,14 +379,15 @@ class Model:
         if importlib.util.find_spec("sklearn") is None:
             raise UserError(f"{self.name}: an estimator needs scikit-learn: pip install scikit-learn")
         # Here, as it takes half a second.
-        from tfglm.results.estimator import FittedClassifier, FittedRegressor
+        from tfglm.results.estimator import FormulaClassifier, FormulaRegressor
 
-        columns, predicting = list(self._covariates()), partial(self.predict, unseen=unseen)
-        if classes := self._saved.design.likelihood.class_labels:
-            return FittedClassifier(predicting, columns, list(classes))
-        if self._saved.design.roles.trials or not self._saved.design.distribution.counts_events:
-            return FittedRegressor(predicting, columns)
-        return FittedClassifier(predicting, columns, [0, 1])
+        design, columns = self._saved.design, list(self._covariates())
+        labels = list(design.likelihood.class_labels)
+        if not labels and (design.roles.trials or not design.distribution.counts_events):
+            return FormulaRegressor.fitted(self, unseen, columns)
+        made = FormulaClassifier.fitted(self, unseen, columns)
+        made.classes_ = np.array(labels) if labels else np.array([0, 1])
+        return made
 
     def compare(self, *others: "Model", names: Sequence[str] = ()) -> "ModelComparison":
         """Set models of the same rows side by side, as the key `compare` of the config does.
@@ -454,7 +457,7 @@ class Model:
 
     def __maketables_stat__(self, key: str) -> Any:
         statistics = {KEYS_OF_MAKETABLES.get(name, name): value for name, value in self.glance().iloc[0].items()}
-        return statistics.get(key)
+        return None if statistics.get(key) == "none" else statistics.get(key)
 
     @property
     def __maketables_depvar__(self) -> str:

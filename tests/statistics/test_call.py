@@ -16,6 +16,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import statsmodels.formula.api as smf
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 import tfglm
 from pools import estimates_of, fit_files, ingest_frame
@@ -24,6 +29,7 @@ from tfglm.config import load, load_layouts
 from tfglm.config.files import read
 from tfglm.errors import UserError
 from tfglm.results import coefficients, csv_files
+from tfglm.results.estimator import FormulaClassifier, FormulaRegressor
 
 RANDOM = np.random.default_rng(5)
 FRAME = pd.DataFrame(
@@ -257,6 +263,54 @@ def test_a_notebook_shows_the_table_and_a_picture(monkeypatch):
     assert "and 130 more coefficients" in many._repr_html_() and "and 50 more coefficients" in many.summary()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "<table>" in fitted._repr_html_() and "<img" not in fitted._repr_html_()
+
+
+def test_an_estimator_works_where_scikit_learn_fits_copies():
+    covariates, formula = FRAME[["carrier", "distance"]], "late ~ carrier + distance"
+    estimator = tfglm.fit(formula, FRAME, "binomial", l2=0.01).estimator()
+    folds = KFold(3)
+    losses = cross_val_score(estimator, covariates, FRAME["late"], cv=folds, scoring="neg_log_loss")
+    for loss, (train, held_out) in zip(losses, folds.split(FRAME), strict=True):
+        fold = tfglm.fit(formula, FRAME.iloc[train], "binomial", l2=0.01)
+        probability = fold.predict(FRAME.iloc[held_out])["probability"]
+        assert np.isclose(-loss, log_loss(FRAME["late"].iloc[held_out], probability), rtol=1e-12)
+    search = GridSearchCV(estimator, {"l2": [0.001, 10.0]}, cv=2, scoring="neg_log_loss").fit(covariates, FRAME["late"])
+    assert search.best_estimator_.keys["l2"] == search.best_params_["l2"] and estimator.keys["l2"] == 0.01
+    scaled = make_pipeline(StandardScaler(), FormulaRegressor("delay ~ s(x0, k=5) + x1"))
+    numbers = FRAME[["distance", "day"]]
+    expected = tfglm.fit("delay ~ s(distance, k=5) + day", FRAME).predict(FRAME)["mean"]
+    assert np.allclose(scaled.fit(numbers, FRAME["delay"]).predict(numbers), expected, rtol=1e-6)
+    texts = FormulaClassifier().fit(covariates, np.where(FRAME["late"] == 1, "yes", "no"))
+    assert texts.classes_.tolist() == ["no", "yes"] and set(texts.predict(covariates)) <= {"no", "yes"}
+    with pytest.raises(UserError, match=r'unseen level; with `unseen="reference"` they get one'):
+        estimator.predict(covariates.assign(carrier="ZZ"))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_estimators_pass_the_checks_of_scikit_learn():
+    """Rows of the checks are separable by class: without a penalty such a fit is refused."""
+    check_estimator(FormulaClassifier(keys={"l2": 0.01}))
+    for estimator, check in estimator_checks_generator(FormulaRegressor()):
+        if "regressor" in check.func.__name__:
+            check(estimator)
+
+
+def test_maketables_reads_fits():
+    """By the attributes that its `ETable` looks for."""
+    fitted = tfglm.fit("delay ~ carrier * distance", FRAME, std_errors="HC1")
+    table = fitted.__maketables_coef_table__
+    products = ["carrier[DL]:distance", "carrier[UA]:distance"]
+    assert table.index.tolist() == ["Intercept", "carrier[DL]", "carrier[UA]", "distance", *products]
+    assert np.array_equal(table["se"], fitted.tidy()["std.error"])
+    keys = fitted.__maketables_default_stat_keys__
+    assert {key: fitted.__maketables_stat__(key) for key in keys}["se_type"] == "HC1" and keys[0] == "N"
+    assert fitted.__maketables_stat__("r2_within") is None and fitted.__maketables_depvar__ == "delay"
+    absorbed = tfglm.fit("delay ~ distance", FRAME, absorb=["day"])
+    penalised = tfglm.fit("delay ~ distance", FRAME, l2=0.1)
+    assert absorbed.__maketables_fixef_string__ == "day" and penalised.__maketables_coef_table__["p"].isna().all()
+    maketables = pytest.importorskip("maketables", reason="readers who want its tables install maketables")
+    shown = maketables.ETable([fitted, absorbed, penalised]).df.astype(str)
+    assert f"{fitted.tidy()['estimate'][3]:.3f}" in shown.to_string()
 
 
 def test_a_pickled_fit_keeps_its_tables_without_its_rows():

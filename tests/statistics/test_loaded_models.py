@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.inspection import partial_dependence, permutation_importance
 
 import predict as predict_script
@@ -254,7 +255,10 @@ def test_tools_of_scikit_learn_take_the_estimator_of_two_classes(folder):
     assert curve["average"][0] == pytest.approx(means, rel=1e-12)
     importance = permutation_importance(estimator, covariates, rows["late"], n_repeats=2, random_state=0)
     assert importance.importances.shape == (3, 2)
-    assert clone(estimator).predict(covariates).tolist() == (probability > 0.5).astype(int).tolist()
+    # A copy is fitted by the call, to any rows.
+    copy = clone(estimator).fit(covariates, rows["late"])
+    expected = tfglm.fit(model.fit["formula"], rows, "binomial", std_errors="robust").predict(rows)["probability"]
+    assert np.array_equal(copy.predict_proba(covariates)[:, 1], expected)
 
 
 def test_estimators_of_numbers_and_classes_predict_as_the_model_does(tmp_path):
@@ -281,5 +285,8 @@ def test_what_an_estimator_cannot_do_is_refused(folder, frame):
     assert len(tfglm.load(folder).estimator("reference").predict(frame.drop(["row 6", "row 7"]))) == 298
     with pytest.raises(UserError, match="give a pandas DataFrame"):
         estimator.predict(frame.to_numpy())
-    with pytest.raises(UserError, match="change the config"):
-        estimator.fit(frame, frame)
+    with pytest.raises(NotFittedError):
+        clone(estimator).predict(frame)
+    for computed in ({"formula": "log(distance) ~ carrier"}, {"trials": "seats"}):
+        with pytest.raises(UserError, match=r"so y cannot be its response; fit it by `tfglm.fit`"):
+            clone(estimator).set_params(**computed).fit(frame, np.arange(len(frame)) % 2)
