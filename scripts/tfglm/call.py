@@ -15,13 +15,15 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
+from datetime import date
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import threadpoolctl
@@ -83,6 +85,26 @@ OF_DATA = ("where", "derive", "split", "missing", "rare", "order", "seed", "bad_
 
 OF_RUNS = ("sweep", "export", "predictions", "identity", "by", "diagnostics", "leverage", "collapse")
 """Keys of a model that are for runs of the workflow."""
+
+FROM_ELSEWHERE = {
+    **dict.fromkeys(("cluster", "clusters"), 'std_errors="cluster(COLUMN)"'),
+    **dict.fromkeys(("cov_type", "se", "se_type"), "std_errors"),
+    **dict.fromkeys(("fe", "fixed_effects"), "absorb"),
+    "sample_weight": "weights",
+    "exposure": 'offset="log(COLUMN)"',
+}
+"""Keywords of other packages -> what they are here."""
+
+IN_A_CALL = {
+    "take it out of columns, or choose files that have it": "leave it out of the formula",
+    "run snakemake in a folder on a larger disk with --directory; repeat the command to continue": (
+        "set TMPDIR or `cache` to a folder on a larger disk"
+    ),
+    "the folder that snakemake runs in": "the working folder",
+    "the folder snakemake runs in": "the working folder",
+    "columns has ": "the data have ",
+}
+"""Words of messages of the workflow -> those of a call."""
 
 ONE_AT_A_TIME = threading.RLock()
 """All fits of a process share the threads of linear algebra."""
@@ -420,7 +442,12 @@ def fit(
     0  Intercept         -1.0986
     1    carrier    UA    2.1972
     """
-    folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
+    except OSError as error:
+        raise UserError(
+            f"no folder for temporary files can be written ({error.strerror}); set TMPDIR to another"
+        ) from None
     try:
         with quietly(name):
             fitted = _fitted(folder, formula, data, family, name, cache, keys)
@@ -445,22 +472,28 @@ def quietly(name: str = "") -> Iterator[None]:
         try:
             yield
         except UserError as error:
-            of_model = rf"(tfglm\.fit: )?\bmodels\.{re.escape(name)}(\.|: )"
+            of_model = rf"(tfglm\.fit: )?\bmodels\.{re.escape(str(name))}(\.|: )"
             places = rf"{of_model}|tfglm\.fit: |\bdata\.(?=({'|'.join(OF_DATA)}|columns)\b)"
             table = rf"{re.escape(tempfile.gettempdir())}/tfglm-\w+/{re.escape(TABLE)}"
-            raise UserError(re.sub(places, "", re.sub(table, "data", str(error)))) from None
+            message = re.sub(places, "", re.sub(table, "data", str(error)))
+            for words, others in IN_A_CALL.items():
+                message = message.replace(words, others)
+            raise UserError(message) from None
+        except MemoryError as error:
+            raise UserError(
+                f"the memory is too small: {error or 'none is left'}\n"
+                "  fit fewer coefficients, as `absorb` does for a factor of many levels"
+            ) from None
 
 
 def _fitted(
     folder: Path, formula: str, data: Any, family: str, name: str, cache: Any, keys: dict[str, Any]
 ) -> FittedModel:
     """Fit a model, and write what the workflow writes of it into a folder."""
+    check_words(formula, name, keys)
+    keys = {key: plain_value(key, value) for key, value in keys.items()}
     of_data = {key: keys.pop(key) for key in OF_DATA if key in keys}
-    if of_runs := next((key for key in OF_RUNS if key in keys), None):
-        raise UserError(f"{of_runs}: a call has no use for it; fit the model by the workflow")
-    if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pd.DataFrame):
-        with arrow_errors():
-            data = pa.table(data)  # some streams are read once
+    data = _table_or_paths(data)
     sources, header, dialect = _sources(data)
     # Who names `a_b` means the column of this name, not `a b`.
     plain = [column for column in header if [*names_for([column])] == [column]]
@@ -472,15 +505,17 @@ def _fitted(
     keys |= {"subset": in_plain_names(keys["subset"], names)} if "subset" in keys else {}
     model = {"formula": formula, "family": family, **keys}
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
-    raw["data"]["columns"] = list(names)
+    raw["data"]["columns"] = [*names, *of_data.get("derive", {})]
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
-    used = {column for _, column in named_columns(config)}
+    every = Layout(columns={column: LayoutColumn(type="string", source=source) for column, source in names.items()})
+    if problems := column_problems(config, [every]):
+        indexed = [f"`{level}`" for level in getattr(getattr(data, "index", None), "names", []) if level is not None]
+        hint = [f"  {', '.join(indexed)} is the index, which is no column; give data.reset_index()"] if indexed else []
+        raise UserError("\n".join([*problems, *hint]))
+    used = {column for _, column in named_columns(config)} | {*columns_of(formula)}
     columns = [column for column in (*names, *of_data.get("derive", {}), FILE, RANDOM) if column in used]
     raw["data"]["columns"] = columns or list(names)[:1]
-    every = Layout(columns={column: LayoutColumn(type="string", source=source) for column, source in names.items()})
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
-    if problems := column_problems(config, [every]):
-        raise UserError("\n".join(problems))
     # The types of columns that nothing names need not be found out.
     words = {
         *raw["data"]["columns"],
@@ -491,6 +526,12 @@ def _fitted(
     selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")
     table = _as_table(data, [*needed.values()]) if next(iter(sources)) == TABLE else None
     read = _read(sources, table, header, dialect, needed, selection, cache)
+    if unread := [column for column in needed if column in columns and column not in read.layout.columns]:
+        kind = "" if table is None else f", of type {table.schema.field(needed[unread[0]]).type}"
+        raise UserError(
+            f"data: the column `{unread[0]}`{kind}, has no values that can be read\n"
+            "  make numbers, text, dates or booleans of it, as `.astype(str)` does"
+        )
     config = in_order(config, read.files, orders_of(data, needed))
     sections = raw | {"models": {name: model}}
     fitted = _fit_files(folder, config, name, read.layout, read.files, read.remarks, names, sections)
@@ -615,6 +656,54 @@ def in_plain_names(text: Any, names: Mapping[str, str]) -> Any:
     return SOURCE.sub(plain_name, text) if isinstance(text, str) else text
 
 
+def check_words(formula: Any, name: Any, keys: Collection[str]) -> None:
+    """Raise UserError for a formula or a name that is none, and for keywords of runs and of other packages."""
+    if not isinstance(formula, str):
+        kind = type(formula).__name__
+        raise UserError(f"formula: expected a text such as `late ~ carrier`, before the data, received a {kind}")
+    if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
+        raise UserError(f"name: expected letters, digits and _ after a letter, received {name!r}")
+    if of_runs := next((key for key in OF_RUNS if key in keys), None):
+        raise UserError(f"{of_runs}: a call has no use for it; fit the model by the workflow")
+    if known := next((key for key in FROM_ELSEWHERE if key in keys), None):
+        raise UserError(f"{known}: unknown key; here it is {FROM_ELSEWHERE[known]}")
+
+
+def plain_value(key: str, value: Any) -> Any:
+    """The value of a keyword as YAML would have it. Raises UserError for an array or another object."""
+    match value:
+        case Mapping():
+            return {each: plain_value(key, other) for each, other in value.items()}
+        case list() | tuple():
+            return [plain_value(key, each) for each in value]
+        case np.generic():
+            return value.item()
+        case None | str() | int() | float() | date():
+            return value
+    kind = type(value).__name__
+    raise UserError(
+        f"{key}: expected text, numbers or lists, received a {kind}; values of rows are a column of the data"
+    )
+
+
+def _table_or_paths(data: Any) -> Any:
+    """A table of pandas or Arrow from any table; paths as they are."""
+    if isinstance(data, pd.DataFrame):
+        kinds = {name: kind for name, kind in data.dtypes.items() if isinstance(kind, pd.CategoricalDtype)}
+        odd = [
+            name for name, kind in kinds.items() if isinstance(kind.categories.dtype, pd.IntervalDtype | pd.PeriodDtype)
+        ]
+        # Those of pandas.cut become text, in their order.
+        return data.assign(**{str(name): data[name].cat.rename_categories(str) for name in odd}) if odd else data
+    if not hasattr(data, "__arrow_c_stream__") or isinstance(data, pd.Series):
+        return data
+    with arrow_errors():
+        table = pa.table(data)  # some streams are read once
+    if isinstance(data, pa.RecordBatchReader) and not len(table):
+        raise UserError("data: the stream has no rows, or was read before; give a table, or a new stream")
+    return table
+
+
 def texts(value: Any) -> Iterator[str]:
     """The texts in the keys of a config."""
     match value:
@@ -698,13 +787,18 @@ def _sources(data: Any) -> tuple[dict[str, Path], list[str], Dialect]:
         data = [data]
     if not isinstance(data, Sequence):
         if not isinstance(data, pd.DataFrame | pa.Table):
-            kind = type(data).__name__
-            raise UserError(f"data: a {kind} is no table; give a path, or a table of pandas, polars or Arrow")
+            made = "data.collect()" if hasattr(data, "collect") else "pandas.DataFrame(data)"
+            raise UserError(
+                f"data: a {type(data).__name__} is no table\n"
+                f"  give a path, a list of paths, or a table of pandas, polars or Arrow, such as {made}"
+            )
         columns = data.columns if isinstance(data, pd.DataFrame) else data.column_names
         return {TABLE: Path(TABLE)}, list(map(str, columns)), Dialect()
     if others := [type(each).__name__ for each in data if not isinstance(each, str | PathLike)]:
         raise UserError(f"data: a list of paths is expected, and this has a {others[0]}; put tables together first")
     named = [fspath(each) for each in data]
+    if not named or not all(named):
+        raise UserError("data: expected a path, or a list of paths, received none")
     if address := next(filter(is_address, named), None):
         raise UserError(f"data: `{address}` is an address; fetch the file, and give its path")
     files = expand_files(validated(SourceConfig, {"files": named}, "data"), "data")
@@ -745,7 +839,8 @@ def arrow_errors() -> Iterator[None]:
         yield
     except (pa.ArrowException, KeyError, ValueError, TypeError) as error:
         raise UserError(
-            f"data: {'; '.join(map(str, error.args))}\n  give each column a name of its own, and values of one type"
+            f"data: {'; '.join(map(str, error.args))}\n"
+            "  give each column a name of its own, and values of one type: numbers, text, dates or booleans"
         ) from None
 
 
@@ -770,11 +865,13 @@ def _ingested(
         read = [fspath(path.resolve()), *astuple(FileStatus.of(path)), tfglm.ENGINE]
         asked = json.dumps([read, settings.model_dump_json(), layout.model_dump_json()])
         target = Path(cache) / hashlib.sha256(asked.encode()).hexdigest()[:20] / name
-    with writing(target):
+    try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.with_suffix(".lock").open("wb") as lock:
-            # Of two processes with the same cache one reads, and the other waits for it.
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (target / MANIFEST).is_file():
-                ingest(path, name, {"layout": layout}, settings, target)
+    except OSError as error:
+        raise UserError(f"cache: {cache} cannot be written ({error.strerror}); name another folder") from None
+    with writing(target), target.with_suffix(".lock").open("wb") as lock:
+        # Of two processes with the same cache one reads, and the other waits for it.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (target / MANIFEST).is_file():
+            ingest(path, name, {"layout": layout}, settings, target)
     return IngestedFile.load(target / MANIFEST)

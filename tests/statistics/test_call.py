@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import matplotlib
 import numpy as np
@@ -461,6 +462,9 @@ def test_two_processes_share_a_cache_and_a_child_deletes_nothing(tmp_path):
     assert first == other != "" and [process.returncode for process in both] == [0, 0]
 
 
+READ_BEFORE = pa.Table.from_pandas(FRAME).to_reader()
+READ_BEFORE.read_all()
+
 WRONG = {
     "no column": ("delay ~ distanc", FRAME, {}, r"^formula: no column `distanc`; did you mean `distance`\?"),
     "no rows": ("delay ~ distance", FRAME[:0], {}, "^data: no row is left of the 0 that were read$"),
@@ -474,7 +478,63 @@ WRONG = {
     ),
     "mixed types": ("delay ~ day", FRAME.assign(day=["a", 1] * 200), {}, "^data: .*column day.*\n  give each column"),
     "infinite": ("delay ~ day", FRAME.assign(day=np.inf), {}, "^data, row 1: column `day` is infinite"),
-    "no table": ("delay ~ day", (row for row in ()), {}, "^data: a generator is no table; give a path"),
+    "no table": ("delay ~ day", (row for row in ()), {}, r"^data: a generator is no table\n  give a path, a list"),
+    "a column": ("delay ~ day", FRAME["day"], {}, r"^data: a Series is no table\n.*pandas\.DataFrame\(data\)"),
+    "a query": (
+        "delay ~ day",
+        pl.from_pandas(FRAME).lazy(),
+        {},
+        r"^data: a LazyFrame is no table\n.*data\.collect\(\)",
+    ),
+    "no paths": ("delay ~ day", [], {}, "^data: expected a path, or a list of paths, received none"),
+    "a stream read before": ("delay ~ day", READ_BEFORE, {}, "^data: the stream has no rows, or was read before"),
+    "an index": (
+        "delay ~ day",
+        FRAME.set_index("day"),
+        {},
+        r"the data have late, .*\n  `day` is the index.*reset_index",
+    ),
+    "a column without values": (
+        "delay ~ day",
+        FRAME.assign(day=None),
+        {},
+        "^data: the column `day`, of type null, has no",
+    ),
+    "complex": ("delay ~ day", FRAME.assign(day=1j), {}, r"complex128\n.*numbers, text, dates or booleans$"),
+    "spans of time": (
+        "delay ~ day",
+        FRAME.assign(day=pd.Timedelta(1)),
+        {},
+        r"^data: the column `day`, of type duration.*\n.*\.astype\(str\)",
+    ),
+    "lists": (
+        "delay ~ day",
+        FRAME.assign(day=[[1]] * 400),
+        {},
+        "^data: the column `day`, of type list.* has no values",
+    ),
+    "data first": (FRAME, "delay ~ day", {}, "^formula: expected a text .* before the data, received a DataFrame"),
+    "a name": ("delay ~ day", FRAME, {"name": "a b"}, "^name: expected letters, digits and _ after a letter"),
+    "weights": (
+        "delay ~ day",
+        FRAME,
+        {"weights": FRAME["day"]},
+        "^weights: expected text, .* received a Series; values of rows",
+    ),
+    "a key of another package": (
+        "delay ~ day",
+        FRAME,
+        {"cluster": "day"},
+        r'^cluster: unknown key; here it is std_errors="cl',
+    ),
+    "a formula of fixest": ("delay ~ distance | day", FRAME, {}, r"^formula: .*\n.*`absorb: \[tailnum\]`"),
+    "a formula of lme4": ("delay ~ distance + (distance | day)", FRAME, {}, r"^formula: .*correlated random effects"),
+    "a formula of R": (
+        "delay ~ distance + factor(day)",
+        FRAME,
+        {},
+        r"^formula: .*\n.*\n  for factor\(month\) write C\(month\)",
+    ),
     "tables in a list": (
         "delay ~ day",
         [FRAME, FRAME],
@@ -506,6 +566,33 @@ def test_wrong_input_is_refused_and_leaves_nothing(formula, data, keys, message,
         tfglm.fit(formula, data, **keys)
     forget_rows()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_machine_refuses_is_said_and_an_interruption_leaves_nothing(tmp_path, monkeypatch):
+    FRAME.to_csv(tmp_path / "flights.csv", index=False)
+    with pytest.raises(UserError, match=r"^cache: .*flights\.csv cannot be written \(.*\); name another folder"):
+        tfglm.fit("delay ~ day", tmp_path / "flights.csv", cache=tmp_path / "flights.csv")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(UserError, match=r"^no folder for temporary files can be written"):
+        tfglm.fit("delay ~ day", FRAME)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for error, expected in (
+        (MemoryError("Unable to allocate 9 TiB"), UserError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ):
+        monkeypatch.setattr("tfglm.fitting.fit", Mock(side_effect=error))
+        with pytest.raises(expected, match=r"^(the memory is too small: Unable to allocate 9 TiB\n  fit fewer.*)?$"):
+            tfglm.fit("delay ~ day", FRAME)
+        assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
+
+
+def test_classes_of_numbers_and_other_odd_columns_are_read():
+    cut = tfglm.fit("delay ~ distance", FRAME.assign(distance=pd.cut(FRAME["distance"], [0, 300, 600, 1000])))
+    assert cut.tidy()["level"].tolist() == ["", "(300, 600]", "(600, 1000]"]
+    hours = pd.date_range("2024-03-30", periods=400, freq="h", tz="Europe/Berlin")
+    days = tfglm.fit("delay ~ C(t)", FRAME.assign(t=hours)).coefficients.index.get_level_values("level")
+    assert days.tolist()[1:] == sorted({str(day) for day in hours.date})
+    assert tfglm.fit("delay ~ . - late", FRAME, l2=np.float32(1), absorb=()).fit["coefficients"] == 6
 
 
 def test_fits_in_threads_give_the_same(tmp_path, monkeypatch):
