@@ -133,7 +133,7 @@ def test_parts_of_a_formula_are_absorbed_as_dummies():
     fitted = tfglm.fit("delay ~ distance | carrier^week", frame)
     dummies = smf.ols("delay ~ distance + C(carrier):C(week)", frame).fit()
     assert fitted.tidy()["estimate"].tolist() == pytest.approx([dummies.params["distance"]], rel=1e-9)
-    assert fitted.tidy()["std_error"].tolist() == pytest.approx([dummies.bse["distance"]], rel=1e-9)
+    assert fitted.tidy()["std.error"].tolist() == pytest.approx([dummies.bse["distance"]], rel=1e-9)
     with pytest.raises(UserError, match="marginal_effects: a model with absorbed factors has no averages"):
         fitted.margins()
 
