@@ -25,7 +25,7 @@ from tfglm.networks.layers import OutputScale
 from tfglm.networks.rows import RESPONSE, Units
 from tfglm.networks.training import Training
 from tfglm.results import classes, metrics, unseen
-from trainings import rows_of, slopes, training_of
+from trainings import rows_of, training_of
 
 MULTINOMIAL = FAMILIES["multinomial"]
 FORMULA = "service ~ carrier + origin + hour + distance"
@@ -86,16 +86,6 @@ def test_the_loss_is_that_of_scikit_learn_also_where_exponentials_overflow():
     for values, of_y in ((eta, y), (far, np.array([1.0, 1.0]))):
         tensors = MULTINOMIAL.tensor_loss(tf, tf.constant(values), tf.constant(of_y))
         np.testing.assert_allclose(tensors, MULTINOMIAL.loss(values, of_y), rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.slow
-def test_gradients_are_those_of_finite_differences(file):
-    of_design = design(file, FORMULA + " + carrier:hour")
-    network = random_network(of_design)
-    rows = Units(Workload(of_design, [file], "train")).train(0)
-    assert {variable.path for variable in network.trainable_variables} >= {"wide/coefficients", "deep/kernel"}
-    for gradient, difference in slopes(network, [rows.groups[:300], rows.numbers[:300]], "multinomial", step=1e-2):
-        assert gradient == pytest.approx(difference, rel=0.02, abs=2e-3)
 
 
 @pytest.mark.parametrize("response", ["service", "gate"])

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from oracles import flagged, model_matrix
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of, to_predict
 from tfglm.config import ModelConfig
-from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families.ordinal import CUMULATIVE
@@ -227,18 +226,6 @@ def test_two_classes_are_the_events_of_a_binomial_regression(frame, link, tmp_pa
     ours = table_of(*fit_frame(frame, "two ~ hour + wind", "ordinal", tmp_path, link=link, class_order=["a", "b"]))
     theirs = table_of(*fit_frame(frame, "event ~ hour + wind", "binomial", tmp_path, link=link))
     np.testing.assert_allclose(ours["estimate"], sign * np.array([-1, 1, 1]) * theirs["estimate"], rtol=1e-9)
-
-
-def test_any_number_of_workers_gives_the_same_bytes(frame, tmp_path):
-    pieces = [frame[:300], frame[300:]]
-    files = [ingest_frame(piece, tmp_path, name) for piece, name in zip(pieces, ("one", "other"), strict=True)]
-    fits = [
-        fit_files(files, FORMULA, "ordinal", executor=LocalExecutor(workers), class_order=LABELS)[1]
-        for workers in (1, 2, 3)
-    ]
-    for other in fits[1:]:
-        assert other.coefficients.tobytes() == fits[0].coefficients.tobytes()
-        assert other.covariance.bread.schur_inverse.tobytes() == fits[0].covariance.bread.schur_inverse.tobytes()
 
 
 @pytest.mark.slow

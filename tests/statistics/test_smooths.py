@@ -620,12 +620,6 @@ def test_single_coefficients_of_smooths_are_refused_where_they_would_be_tested(k
         check_not_smooth("models.m", formula, {key: NAMED[key]})
 
 
-def test_bars_are_another_way_to_write_random_effects():
-    written = parse("y ~ x + (1 | g) + (0 + x | h) + (x || k)", "f")
-    assert written == parse("y ~ x + s(g, bs=re) + s(h, x, bs=re) + s(k, bs=re) + s(k, x, bs=re)", "f")
-    assert [term.name for term in written.terms][-1] == "s(k, x, bs=re)"
-
-
 def test_a_curve_beside_random_slopes_is_that_of_the_mean_slope(files):
     design, fitted, dictionary = fit_files(files, "climb ~ bs(hour, df=4) + (0 + hour | plane)", "gaussian")
     table = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
@@ -741,19 +735,6 @@ def test_more_random_effects_than_rows_have_the_variances_of_the_restricted_like
     least = scipy.optimize.minimize(restricted, np.zeros(2), (y, columns), method="Nelder-Mead", tol=1e-12)
     ratios = [-smooth["log_lambda"] for smooth in fitted.summary["smooths"]]
     np.testing.assert_allclose(ratios, least.x, atol=1e-5)
-
-
-def test_a_frequency_counts_as_so_many_rows(tmp_path):
-    once = ROWS[["hour", "bumps", "trips"]]
-    often = once.loc[once.index.repeat(once["trips"])]
-    settings = [(once, {"frequency": "trips"}), (often, {})]
-    fits = [
-        fit_frame(rows, "bumps ~ s(hour)", "poisson", tmp_path / str(number), **keys)[1].summary
-        for number, (rows, keys) in enumerate(settings)
-    ]
-    for key in ("reml", "deviance", "df_residual"):
-        assert fits[0][key] == pytest.approx(fits[1][key], rel=1e-9)
-    assert fits[0]["smooths"][0]["log_lambda"] == pytest.approx(fits[1]["smooths"][0]["log_lambda"], abs=1e-6)
 
 
 def test_each_level_has_a_curve_of_its_own(files):

@@ -16,7 +16,6 @@ from tfglm.data import training_rows
 from tfglm.design import thin_plates, transforms
 from tfglm.design.references import check_pairwise
 from tfglm.design.transforms import derivative
-from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
 from tfglm.formula.parse import parse
 from tfglm.formula.read import columns_of, has_curves, has_smooths
@@ -174,13 +173,6 @@ def test_the_same_rows_in_other_words_have_the_same_surface(how, fit, tmp_path):
     assert surfaces[0]["chi_squared"] == pytest.approx(surfaces[1]["chi_squared"], rel=1e-6)
     intercepts = [estimates_of(*each[:2]).values[0] for each in ((design, fitted), fit)]
     assert intercepts[0] == pytest.approx(intercepts[1], abs=1e-7)
-
-
-def test_any_number_of_workers_has_the_same_bytes(files, fit):
-    again = fit_files(files, "hits ~ te(hour, wind) + carrier", "poisson", executor=LocalExecutor(3))
-    assert again[0].as_json == fit[0].as_json
-    assert again[1].coefficients.tobytes() == fit[1].coefficients.tobytes()
-    assert json.dumps(again[1].summary["smooths"]) == json.dumps(fit[1].summary["smooths"])
 
 
 def test_a_frequency_counts_as_so_many_rows(tmp_path):

@@ -28,9 +28,13 @@ def test_a_term_is_found_by_its_name_and_reads_back():
 
 def test_random_effects_are_the_same_terms_in_both_notations():
     lme4, mgcv = (
-        parse(f"y ~ x + {right}", "f") for right in ("(1 | g) + (0 + x | h)", "s(g, bs=re) + s(h, x, bs='re')")
+        parse(f"y ~ x + {right}", "f")
+        for right in (
+            "(1 | g) + (0 + x | h) + (x || k)",
+            "s(g, bs=re) + s(h, x, bs='re') + s(k, bs=re) + s(k, x, bs=re)",
+        )
     )
-    assert lme4 == mgcv and lme4.terms[1:] == (RandomEffects("g"), RandomEffects("h", "x"))
+    assert lme4 == mgcv and lme4.terms[2:4] == (RandomEffects("k"), RandomEffects("h", "x"))
 
 
 OTHERS = {
