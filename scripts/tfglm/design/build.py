@@ -76,33 +76,12 @@ def build_design(
     section: Literal["models", "networks"] = "models",
     most_sampled: int = training_rows.MOST_SAMPLED,
 ) -> Design:
-    """Build the design of one model.
+    """Build the design of the model of this name from its settings, the columns and levels of all files together, and the
+    files, which have what the dictionary lacks: occurring interactions, quantiles of a column.
 
-    Parameters
-    ----------
-    model
-        Its name in the config, for messages.
-    settings
-        Formula, family and the other settings that the fit depends on.
-    dictionary
-        Columns and levels of all files together.
-    files
-        All ingested files. They hold what the dictionary lacks: occurring interactions, quantiles of a column.
-    known_late
-        Columns that are known only after departure.
-    section
-        The section of the config. The checks of the sizes of the information matrix and of cluster scores skip networks.
-    most_sampled
-        Rows to sample for the quantiles of a column with too many values to count.
-
-    Returns
-    -------
-    Design
-
-    Raises
-    ------
-    UserError
-        If the model cannot be fitted to these data; see `tfglm.design.checks`.
+    `known_late` are columns that are known only after departure. For the section `networks` of the config the checks of the
+    sizes of the information matrix and of cluster scores are left out. `most_sampled` rows give the quantiles of a column
+    with too many values to count. Raises UserError if the model cannot be fitted to these data; see `tfglm.design.checks`.
     """
     where = f"{section}.{model}"
     builder = _DesignBuilder(where, settings, dictionary, files, most_sampled)

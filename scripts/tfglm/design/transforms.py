@@ -38,32 +38,13 @@ def learn(
     where: str,
     moments: tuple[float, float, float] | None = None,
 ) -> tuple[list[dict], np.ndarray]:
-    """Learn what functions of a number need from the data, such as the knots of a spline.
+    """Learn what functions of a number, the innermost first, need from its distinct values, sorted, and from how often each
+    occurs, such as the knots of a spline. Return what each call has learnt, ready for JSON; and the transformed values,
+    [distinct values, columns].
 
-    Parameters
-    ----------
-    calls
-        The functions, the innermost first.
-    values
-        The distinct values of the number, sorted.
-    rows
-        How often each occurs.
-    where
-        The beginning of error messages.
-    moments
-        If the values are a sample: the number of all rows, their mean and their variance (divisor n).
+    If the values are a sample, `moments` are the number of all rows, their mean and their variance (divisor n). Raises
+    UserError, which begins with `where`, if a value has no finite result, or an inner call returns more than one column.
 
-    Returns
-    -------
-    What each call has learnt, ready for JSON; and the transformed values, [distinct values, columns].
-
-    Raises
-    ------
-    UserError
-        If a value has no finite result, or an inner call returns more than one column.
-
-    Examples
-    --------
     >>> factor = parse_factor("scale(log(x))", "scale(log(x))", "models.m.formula")
     >>> learnt, columns = learn(factor.calls, np.exp([1.0, 2.0, 3.0]), np.array([1, 1, 1]), "models.m.formula")
     >>> columns.ravel().round(9)

@@ -11,24 +11,13 @@ HELD_OUT = "evaluate/loss"
 
 
 def compare(fits: Sequence[Mapping[str, Any]], kept: int) -> dict[str, Any]:
-    """Choose the networks that continue: those with the smallest loss on the held-out rows after any of their epochs.
+    """Choose the networks that continue: the `kept` ones with the smallest loss on the held-out rows after any of their
+    epochs, by the content of fit.json of each after as many epochs, in their order. `ranking` has all names from the
+    smallest loss on, `continuing` those that continue.
 
     This is successive halving (Jamieson and Talwalkar 2016). Equal losses keep the order of the networks. A network without
     a finite loss comes last.
 
-    Parameters
-    ----------
-    fits
-        The content of fit.json of each network, after as many epochs, in the order of the sweep.
-    kept
-        How many continue.
-
-    Returns
-    -------
-    `ranking`, all names from the smallest loss on, and `continuing`, the names of those that continue.
-
-    Examples
-    --------
     >>> fits = [{"model": name, "smallest_held_out_loss": loss} for name, loss in [("a", 0.7), ("b", 0.5), ("c", 0.6)]]
     >>> compare(fits, 1)
     {'ranking': ['b', 'c', 'a'], 'continuing': ['b']}

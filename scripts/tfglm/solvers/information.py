@@ -270,25 +270,12 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
 def null_vectors(
     blocks: Blocks, size: int, schur: np.ndarray | None = None, estimable: Collection[int] = ()
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The dense columns that earlier columns and the eliminated term make redundant, and the directions that show it.
+    """The dense columns that earlier columns and the eliminated term make redundant, by their positions in the coefficient
+    vector of this `size`, and the directions that show it: vectors v [columns, coefficients] with X v = 0.
 
-    A redundant column is the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its entry in A. It is
-    removed, and the search repeats.
-
-    Parameters
-    ----------
-    blocks
-        The information matrix.
-    size
-        The number of coefficients.
-    schur
-        The lower triangle of S, if the blocks lack some eliminated coefficients.
-    estimable
-        The positions of columns that are not redundant, even if their pivots are small.
-
-    Returns
-    -------
-    The positions of the redundant columns in the coefficient vector, and vectors v [columns, coefficients] with X v = 0.
+    A redundant column is the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its entry in A. It
+    is removed, and the search repeats. `schur` is the lower triangle of S, if the blocks lack some eliminated coefficients.
+    Columns at the positions `estimable` are not redundant, even if their pivots are small.
 
     The third column is twice the first:
 
