@@ -3,12 +3,14 @@
 A line for each file: its name, where it is from, the column that its users explain, the family of the regression, and its columns. A column is
 NAME:TYPE. The types: `id` numbers the rows, `text` differs in each row, `date` is a day, `int A B` and `num A B` lie between two numbers,
 `count M` has the mean M and more variance than a Poisson count, `few A B` are the whole numbers between two, `01 P` is 1 with a
-probability, and `a|b|c` is one of these texts.
+probability, and `a|b|c` is one of these texts. `pareto N` is one of N places, most rows in few of them, and `=SQL` is made of the columns
+before it. A name that begins with `_` is of no column of the file.
 """
 
 # ruff: noqa: E501
 
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -99,12 +101,83 @@ lung cancer | R ISwR eba1977 | cases | negative_binomial | city:Fredericia|Horse
 """
 """Responses of several classes and counts with an exposure; collected before their choice was seen, and no name was revised since."""
 
+PUBLIC = r"""
+hr turnover | left |  | satisfaction_level | satisfaction_level:num 0.1 1; last_evaluation:num 0.4 1; number_project:few 2 7; average_montly_hours:int 96 310; time_spend_company:few 2 10; Work_accident:01 0.14; _u:num 0 1; left:=CAST(_u + satisfaction_level < 0.75 AS INT); promotion_last_5years:01 0.05; sales:sales|technical|support|IT|hr; salary:low|medium|high
+credit risk | loan_status |  | person_income | person_age:int 20 60; person_income:int 4000 200000; person_home_ownership:RENT|OWN|MORTGAGE; person_emp_length:few 0 12; loan_intent:EDUCATION|MEDICAL|VENTURE; loan_grade:A|B|C|D; loan_amnt:int 500 35000; loan_int_rate:num 5 23; _u:num 0 1; loan_status:=CAST(_u < 0.5 - person_income / 500000 AS INT); loan_percent_income:=ROUND(loan_amnt * 1.0 / person_income, 2); cb_person_default_on_file:Y|N; cb_person_cred_hist_length:int 2 30
+game a/b test | retention_1 or retention_7 or sum_gamerounds | retention_1 retention_7 sum_gamerounds | version | userid:key; version:gate_30|gate_40; sum_gamerounds:count 50; _u:num 0 1; retention_1:=CASE WHEN _u + sum_gamerounds / 200 > 0.6 THEN 'True' ELSE 'False' END; _v:num 0 1; retention_7:=CASE WHEN _v + sum_gamerounds / 200 > 0.8 THEN 'True' ELSE 'False' END
+page a/b test | converted |  | group_column | user_id:key; timestamp:date; group:control|treatment; landing_page:=CASE WHEN "group" = 'control' THEN 'old_page' ELSE 'new_page' END; converted:01 0.12
+bengaluru | price |  | total_sqft bath size | area_type:Built-up|Super|Plot; location:pareto 90; size:2 BHK|3 BHK|4 Bedroom|1 BHK; society:text; _s:int 500 3000; _k:int 0 99; total_sqft:=CASE WHEN _k < 3 THEN CAST(_s AS VARCHAR) || ' - ' || CAST(_s + 700 AS VARCHAR) WHEN _k = 5 THEN CAST(_s AS VARCHAR) || 'Sq. Meter' ELSE CAST(_s AS VARCHAR) END; bath:few 1 6; balcony:few 0 3; _u:num 0 1; price:=ROUND(_s * 0.05 + 40 * _u, 1)
+football players | Value or Wage or Overall | Release_Clause | Age | ID:key; Name:text; Age:int 16 44; Nationality:pareto 80; Overall:int 46 94; Potential:int 48 95; Club:pareto 60; _v:num 0 1; Value:=CASE WHEN _v < 0.4 THEN '€' || CAST(CAST(_v * 1000 AS INT) AS VARCHAR) || 'K' ELSE '€' || CAST(ROUND(_v * 40, 1) AS VARCHAR) || 'M' END; _w:int 1 300; Wage:='€' || CAST(_w AS VARCHAR) || 'K'; Preferred Foot:Left|Right; _f:few 5 6; _i:few 0 11; Height:=CAST(_f AS VARCHAR) || '''' || CAST(_i AS VARCHAR); _p:int 110 240; Weight:=CAST(_p AS VARCHAR) || 'lbs'; Release Clause:=CASE WHEN _v < 0.4 THEN '€' || CAST(CAST(_v * 2000 AS INT) AS VARCHAR) || 'K' ELSE '€' || CAST(ROUND(_v * 80, 1) AS VARCHAR) || 'M' END
+play store | Rating or Reviews or Installs or Price |  | Size | App:text; Category:pareto 33; Rating:num 1 5; Reviews:count 300; _s:int 1 99; _k:few 0 9; Size:=CASE WHEN _k = 0 THEN 'Varies with device' WHEN _k < 3 THEN CAST(_s AS VARCHAR) || 'k' ELSE CAST(_s AS VARCHAR) || 'M' END; Installs:1,000+|10,000+|100,000+|500+|1,000,000+|5,000+|50+|100+|10+|5+|50,000+|500,000+|5,000,000+; Type:Free|Paid; Price:0|$4.99|$2.99|$0.99; Content Rating:Everyone|Teen; Genres:pareto 60; Last Updated:date; Current Ver:1.0|1.1|2.0.1; Android Ver:4.0 and up|4.1 and up
+air sensors | CO_GT or C6H6_GT or NOx_GT or NO2_GT |  |  | Date:date; _h:few 0 23; Time:=CAST(_h AS VARCHAR) || '.00.00'; _c:num 0 11; _k:few 0 9; CO(GT):=CASE WHEN _k = 0 THEN '-200' ELSE REPLACE(CAST(_c AS VARCHAR), '.', ',') END; PT08.S1(CO):int 647 2040; _b:num 0 63; C6H6(GT):=REPLACE(CAST(_b AS VARCHAR), '.', ','); _n:int 2 1479; NOx(GT):=CASE WHEN _k = 1 THEN -200 ELSE _n END; _m:int 2 340; NO2(GT):=CASE WHEN _k = 1 THEN -200 ELSE _m END; _t:num 0 44; T:=REPLACE(CAST(_t AS VARCHAR), '.', ','); RH:int 9 88; sep
+air index | AQI or AQI_Bucket or PM2_5 | AQI_Bucket AQI | PM10 | City:Delhi|Mumbai|Chennai|Kochi; Datetime:date; PM2.5:num 0 950; PM10:num 0 1000; NO2:num 0 362; CO:num 0 176; SO2:num 0 194; O3:num 0 258; AQI:=CAST(PM10 * 0.3 + 40 + NO2 * 0.2 AS INT); AQI_Bucket:=CASE WHEN AQI < 150 THEN 'Good' WHEN AQI < 250 THEN 'Moderate' ELSE 'Poor' END
+airlines delay | Delay |  |  | id:id; Airline:WN|DL|OO|AA; Flight:int 1 7814; AirportFrom:pareto 90; AirportTo:pareto 90; DayOfWeek:few 1 7; Time:int 10 1439; Length:int 30 655; _u:num 0 1; Delay:=CAST(_u + Time / 3000 > 0.6 AS INT)
+departures | late or delay_minutes | actual_departure delay_minutes late | wind_speed | airline:AA|UA|DL; flight_number:int 1 2600; origin:JFK|LGA|EWR; destination:pareto 30; _h:few 6 21; _m:few 0 5; scheduled_departure:=_h * 100 + _m * 10; _d:count 12; delay_minutes:=_d; actual_departure:=(_h + (_m * 10 + _d) / 60) * 100 + MOD(_m * 10 + _d, 60); temperature:num -10 35; wind_speed:num 0 30; visibility:num 0 10; late:=CAST(_d > 15 AS INT)
+pima without names | V9 |  | V2 | a:count 3.8; b:int 44 199; c:int 24 122; d:int 7 99; e:int 14 846; f:num 18 67; g:num 0.07 2.4; h:int 21 81; _u:num 0 1; i:=CAST(_u + b / 400 > 0.8 AS INT); bare
+adult without names | V8 |  | V1 | a:int 17 90; b:Private|Gov|Self; c:int 12000 1480000; d:HS|BA|MA; e:few 1 16; f:Married|Single; g:Male|Female; h:<=50K|>50K; bare
+basketball | pts or gp or reb or ast |  | age | n:id; player_name:text; team_abbreviation:pareto 30; age:int 19 40; _f:few 5 7; _i:few 0 11; player_height:=CAST(_f AS VARCHAR) || '''' || CAST(_i AS VARCHAR); player_weight:int 150 300; college:pareto 90; country:pareto 40; draft_number:int 1 60; gp:int 1 82; pts:num 0 35; reb:num 0 16; ast:num 0 11
+bike hours | cnt | casual registered instant | temp | instant:id; dteday:date; season:few 1 4; mnth:few 1 12; hr:few 0 23; holiday:01 0.05; weathersit:few 1 3; temp:num 0 1; hum:num 0 1; windspeed:num 0 1; casual:count 36; registered:count 150; cnt:=casual + registered
+titanic | Survived | PassengerId | Sex | PassengerId:id; _u:num 0 1; Survived:=CAST(_u < 0.38 AS INT); Pclass:few 1 3; Name:text; Sex:male|female; Age:int 1 80; SibSp:few 0 5; Parch:few 0 5; Ticket:text; Fare:num 0 512; Cabin:pareto 100; Embarked:S|C|Q
+listings | price or review_scores_rating or reviews_per_month | id host_id | accommodates | id:key; listing_url:text; name:text; host_id:int 2000 2740; host_response_rate:97%|100%|88%|50%; host_is_superhost:t|f; neighbourhood_cleansed:pareto 70; latitude:num 40 41; longitude:num -74 -73; room_type:Entire|Private|Shared; accommodates:few 1 8; bathrooms_text:1 bath|1.5 baths|2 shared baths; _p:int 200 3000; price:='$' || CASE WHEN _p > 999 THEN CAST(CAST(FLOOR(_p / 1000) AS INT) AS VARCHAR) || ',' || CAST(100 + MOD(_p, 900) AS VARCHAR) ELSE CAST(_p AS VARCHAR) END || '.00'; minimum_nights:int 1 1250; number_of_reviews:count 23; reviews_per_month:num 0 58; review_scores_rating:num 1 5
+contracts | Award_Amount or Amount_Paid |  | Contract_Type | Contract Number:text; Agency:pareto 70; Vendor:text; Contract Type:Goods|Services|Construction; Award Date:date; _a:num 0 1; Award Amount:='$' || CAST(ROUND(EXP(2 + 16 * _a), 2) AS VARCHAR); _b:num 0 1; Amount Paid:=ROUND(EXP(2 + 16 * _a) * _b, 2); Bids:few 1 9
+survey codes | satisfaction |  | age | respondent_id:key; _a:int 18 90; _k:int 0 20; age:=CASE WHEN _k = 3 THEN 999 ELSE _a END; gender:M|F; province:pareto 60; q1:few 1 5; q2:few 1 5; income:int 10000 90000; satisfaction:few 1 10
+epidemic | Deaths or Confirmed or Recovered | SNo |  | SNo:id; ObservationDate:date; Province/State:pareto 70; Country/Region:US|China|Italy; _a:num 0 1; Confirmed:=CAST(EXP(11 * _a) AS INT); _b:num 0 1; Deaths:=CAST(EXP(9 * _a * _b) AS INT); Recovered:=CAST(EXP(10 * _a * _b) AS INT)
+german homes | Preis |  | Wohnflaeche | Ort:Bonn|Ulm|Jena; Zimmer:few 1 6; _w:num 30 200; Wohnflaeche:=REPLACE(CAST(_w AS VARCHAR), '.', ','); _p:int 100 900; Preis:=CAST(_p AS VARCHAR) || '.000'; sep
+campaign response | Response | ID |  | ID:key; Year_Birth:int 1940 1996; Education:Basic|Graduation|PhD; Marital_Status:Single|Married; Income:int 1730 100000; Kidhome:few 0 2; Dt_Customer:date; Recency:int 0 99; MntWines:count 300; NumWebPurchases:few 0 11; Complain:01 0.05; Z_CostContact:one 3; Z_Revenue:one 11; _u:num 0 1; Response:=CAST(_u + Recency / 200 < 0.35 AS INT); sep
+Airq | airq |  |  | :id; airq:int 59 165; vala:num 993 1.97e+04; rain:num 12.6 68.1; coas:no|yes; dens:num 272 1.3e+04; medi:int 853 59460
+Bwages | wage |  |  | :id; wage:num 2.19 47.6; educ:few 1 5; exper:int 0 47
+Caschool | testscr or readscr or mathscr | testscr readscr mathscr distcod |  | :id; distcod:key; county:pareto 45; district:text; grspan:KK-06|KK-08; enrltot:int 81 27176; teachers:num 4.85 1.43e+03; calwpct:num 0 79; mealpct:num 0 100; _c:num 0 60; _r:num 0 20; _m:num 0 20; readscr:=600 + _c + _r; mathscr:=600 + _c + _m; testscr:=(readscr + mathscr) / 2
+Hdma | deny |  |  | :id; dir:num 0 3; hir:num 0 3; lvr:num 0.02 1.95; ccs:num 1 6; mcs:num 1 4; pbcr:no|yes; dmi:no|yes; self:no|yes; single:no|yes; uria:num 1.8 10.6; comdominiom:01 0.29; black:no|yes; deny:no|yes
+Star | tmathssk or treadssk | tmathssk treadssk | classk | :int 2 11598; _c:int 0 200; _r:int 0 60; _m:int 0 60; tmathssk:=320 + _c + _m; treadssk:=320 + _c + _r; classk:regular|regular.with|small.class; totexpk:int 0 27; sex:boy|girl; freelunk:no|yes; race:black|other|white; schidkn:int 1 80
+SLID | wages |  | education | :id; wages:num 2.3 49.9; education:num 0 20; age:int 16 95; sex:Female|Male; language:English|French|Other
+Chile | vote |  |  | :id; region:C|M|N|S|SA; population:few 3750 250000; sex:F|M; age:int 18 70; education:P|PS|S; income:few 2500 200000; statusquo:num -1.8 2.05; vote:A|N|U|Y
+respiratory | outcome |  | treat | :id; center:few 1 2; id:int 1 56; treat:A|P; sex:F|M; age:int 11 68; baseline:01 0.45; visit:few 1 4; outcome:01 0.56
+pbc | status or time or stage or bili |  |  | :id; id:id; time:int 41 4795; status:few 0 2; trt:few 1 2; age:num 26.3 78.4; sex:f|m; ascites:01 0.077; hepato:01 0.51; spiders:01 0.29; bili:num 0.3 28; stage:few 1 4
+InstEval | y |  |  | :id; s:int 1 2972; d:int 1 2160; studage:few 2 8; lectage:few 1 6; service:01 0.43; dept:int 1 15; y:few 1 5
+mpg | hwy or cty |  |  | :id; manufacturer:pareto 15; model:pareto 38; displ:num 1.6 7; year:few 1999 2008; cyl:few 4 8; trans:pareto 10; drv:4|f|r; cty:int 9 35; hwy:int 12 44; fl:c|d|e|p|r; class:pareto 9
+ohio | resp | id | smoke | :id; resp:01 0.15; id:int 0 536; age:few -2 1; smoke:01 0.35
+bioChemists | art |  |  | :id; art:count 1.7; fem:Men|Women; mar:Married|Single; kid5:few 0 3; phd:num 0.755 4.62; ment:count 8.8
+rwm5yr | docvis or hospvis |  |  | :id; id:int 1 7028; docvis:count 3.2; hospvis:count 0.14; year:few 1984 1988; edlevel:few 1 4; age:int 25 64; outwork:01 0.34; female:01 0.48; married:01 0.77; kids:01 0.41; hhninc:num 0 30.7; edlevel4:01 0.066
+wage1 | wage or lwage | lwage wage |  | wage:num 0.53 25; educ:int 0 18; exper:int 1 51; tenure:count 5.1; nonwhite:01 0.1; female:01 0.48; married:01 0.61; numdep:few 0 6; smsa:01 0.72; northcen:01 0.25; lwage:=LN(wage); tenursq:count 78
+loanapp | approve or reject | approve reject |  | occ:few 1 3; loanamt:int 2 980; action:few 1 3; msa:few 1120 1120; suffolk:01 0.15; appinc:count 85; typur:few 0 9; unit:few 1 4; married:01 0.66; dep:few 0 8; reject:01 0.12; approve:01 0.88; white:01 0.85
+Cai_2015 | takeup_survey |  | intensive | address:pareto 166; village:pareto 44; takeup_survey:01 0.46; age:int 18 86; agpop:int 1 19; ricearea_2010:num 0.4 650; disaster_prob:num 0 100; male:01 0.9; default:01 0.48; intensive:01 0.49; risk_averse:num 0 1; literacy:01 0.79; pre_takeup_rate:num 0 1
+restaurant_data | inspection_score |  |  | business_name:pareto 1618; inspection_score:int 66 100; Year:int 2000 2019; NumberofLocations:int 1 646; Weekend:01 0.0077
+"""
+"""Of each file the accepted responses, the columns that give them away, those that must join, and its columns. The files of the first
+lines have texts in place of numbers, codes and sums. Written down before the choice of `init` was seen."""
+
+UNSEEN = r"""
+promotion | is_promoted | employee_id |  | employee_id:key; department:Sales|Operations|Technology|HR; region:pareto 34; education:Bachelors|Masters; gender:m|f; recruitment_channel:sourcing|other|referred; no_of_trainings:few 1 5; age:int 20 60; previous_year_rating:few 1 5; length_of_service:int 1 37; KPIs_met >80%:01 0.35; awards_won?:01 0.06; avg_training_score:int 39 99; _u:num 0 1; is_promoted:=CAST(_u < 0.15 AS INT)
+cross-sell | Response | id |  | id:id; Gender:Male|Female; Age:int 20 85; Driving_License:01 0.9; Region_Code:few 0 12; Previously_Insured:01 0.46; Vehicle_Age:< 1 Year|1-2 Year|> 2 Years; Vehicle_Damage:Yes|No; Annual_Premium:int 2630 540165; Policy_Sales_Channel:int 1 163; Vintage:int 10 299; Response:01 0.12
+melbourne | Price |  | Rooms | Suburb:pareto 90; Address:text; Rooms:few 1 6; Type:h|u|t; Price:int 85000 9000000; Method:S|SP|PI|VB; SellerG:pareto 70; Date:date; Distance:num 0 48; Postcode:int 3000 3977; Bedroom2:few 0 6; Bathroom:few 0 5; Car:few 0 5; Landsize:int 0 4000; Lattitude:num -38 -37; Longtitude:num 144 145; Regionname:Northern|Southern|Western; Propertycount:int 249 21650
+happiness | Happiness_Score | Happiness_Rank |  | Country:text; Region:Europe|Africa|Asia|Americas; _h:num 2.8 7.6; Happiness Rank:=CAST(ROUND((8 - _h) * 100) AS INT); Happiness Score:=_h; Standard Error:num 0.02 0.14; Economy (GDP per Capita):num 0 1.7; Family:num 0 1.4; Health (Life Expectancy):num 0 1; Freedom:num 0 0.7; Generosity:num 0 0.8
+game sales | Global_Sales or NA_Sales or EU_Sales or JP_Sales | Rank NA_Sales EU_Sales JP_Sales Other_Sales Global_Sales | Platform | Rank:id; Name:text; Platform:PS2|X360|PC|Wii; Year:int 1985 2016; Genre:Action|Sports|Puzzle; Publisher:pareto 60; NA_Sales:num 0 41; EU_Sales:num 0 29; JP_Sales:num 0 10; Other_Sales:num 0 11; Global_Sales:=ROUND(NA_Sales + EU_Sales + JP_Sales + Other_Sales, 2)
+laptops | Price_euros |  | Ram Weight | laptop_ID:id; Company:Dell|HP|Lenovo|Apple; Product:text; TypeName:Notebook|Gaming|Ultrabook; Inches:num 10 18; ScreenResolution:1366x768|1920x1080|IPS 2560x1440; Cpu:pareto 60; _r:few 1 4; Ram:=CAST(4 * _r AS VARCHAR) || 'GB'; Memory:256GB SSD|1TB HDD|128GB SSD; Gpu:pareto 60; OpSys:Windows 10|Linux|macOS; _w:num 0.7 4.7; Weight:=CAST(_w AS VARCHAR) || 'kg'; _u:num 0 1; Price_euros:=ROUND(300 * _r + 500 * _u, 2)
+personal loan | Personal_Loan | ID ZIP_Code | Income | ID:id; Age:int 23 67; Experience:int -3 43; Income:int 8 224; ZIP Code:int 90005 96651; Family:few 1 4; CCAvg:num 0 10; Education:few 1 3; Mortgage:int 0 635; _u:num 0 1; Personal Loan:=CAST(_u + Income / 400 > 0.85 AS INT); Securities Account:01 0.1; CD Account:01 0.06; Online:01 0.6; CreditCard:01 0.29
+restaurants | rate or votes or approx_cost_for_two_people |  | online_order | url:text; name:text; online_order:Yes|No; book_table:Yes|No; _r:num 1.8 4.9; _k:few 0 11; rate:=CASE WHEN _k = 0 THEN 'NEW' ELSE CAST(ROUND(_r, 1) AS VARCHAR) || '/5' END; votes:count 280; location:pareto 90; rest_type:pareto 60; approx_cost(for two people):300|1,200|800|400|1,500|600|250|150|1,000|500|2,000|700|200; listed_in(type):Buffet|Cafes|Delivery
+forest fires | area |  | temp | X:few 1 9; Y:few 2 9; month:aug|sep|mar|jul; day:mon|tue|fri|sun; FFMC:num 18 97; DMC:num 1 292; DC:num 7 861; ISI:num 0 57; temp:num 2 34; RH:int 15 100; wind:num 0.4 9.4; rain:num 0 6.4; _a:num 0 1; area:=ROUND(CASE WHEN _a < 0.4 THEN 0 ELSE EXP(9 * _a - 3) END, 2)
+no-shows | No_show | PatientId AppointmentID |  | PatientId:key; AppointmentID:key; Gender:F|M; ScheduledDay:date; AppointmentDay:date; Age:int 0 115; Neighbourhood:pareto 80; Scholarship:01 0.1; Hipertension:01 0.2; Diabetes:01 0.07; Alcoholism:01 0.04; Handcap:few 0 2; SMS_received:01 0.32; No-show:No|Yes
+Participation | lfp |  |  | :id; lfp:no|yes; lnnlinc:num 7.19 12.4; age:num 2 6.2; educ:int 1 21; nyc:few 0 3; noc:few 0 6; foreign:no|yes
+MedExp | med |  |  | :id; med:num 0 3.92e+04; lc:num 0 4.56; idp:no|yes; lpi:num 0 7.16; fmde:num 0 8.29; physlim:no|yes; ndisease:num 0 58.6; health:excellent|fair|good|poor; linc:num 0 10.3; lfam:num 0 2.56; educdec:num 0 25; age:num 0.0253 63.3; black:no|yes
+UnempDur | spell |  |  | :id; spell:int 1 28; censor1:01 0.32; censor2:01 0.1; censor3:01 0.17; censor4:01 0.38; age:int 20 61; ui:no|yes; reprate:num 0.066 2.06; disrate:num 0.002 1.02; logwage:num 2.71 7.6; tenure:count 4.1
+Womenlf | partic |  |  | :id; partic:fulltime|not.work|parttime; hincome:int 1 45; children:absent|present; region:Atlantic|BC|Ontario|Prairie|Quebec
+nlschools | lang |  | SES | :id; lang:int 9 58; IQ:num 4 18; class:int 180 25880; GS:int 10 39; SES:int 10 50; COMB:01 0.28
+Arthritis | Improved | ID | Treatment | :id; ID:id; Treatment:Placebo|Treated; Sex:Female|Male; Age:int 23 74; Improved:Marked|None|Some
+colon | status or time | id | rx | :id; id:int 1 929; study:few 1 1; rx:Lev|Lev+5FU|Obs; sex:01 0.52; age:int 18 85; obstruct:01 0.19; perfor:01 0.029; adhere:01 0.15; nodes:count 3.7; status:01 0.5; time:int 8 3329; etype:few 1 2
+baseball | hr or rbi or r or h |  |  | :int 4 89534; id:pareto 1228; year:int 1871 2007; stint:few 1 4; team:pareto 132; lg:AA|AL|FL|NL|PL|UA; g:int 0 165; ab:int 0 705; r:count 32; h:count 62; hr:count 5.2; rbi:count 30; gidp:count 4.8
+bwght | bwght | lbwght bwghtlbs | cigs | faminc:num 0.5 65; cigtax:num 2 38; cigprice:num 104 152; bwght:int 23 271; fatheduc:int 1 18; motheduc:int 2 18; parity:few 1 6; male:01 0.52; white:01 0.78; cigs:count 2.1; lbwght:num 3.14 5.6; bwghtlbs:num 1.44 16.9; packs:num 0 2.5; lfaminc:num -0.693 4.17
+black_politicians | responded |  | treat_out | leg_black:01 0.065; treat_out:01 0.5; responded:01 0.42; totalpop:num 0.303 90.6; medianhhincom:num 1.73 13.7; black_medianhh:num -0.118 37.8; white_medianhh:num 0.948 10.7; blackpercent:num 0.000301 0.974; statessquireindex:num 0.027 0.626; nonblacknonwhite:01 0.047; urbanpercent:num 0 1; leg_senator:01 0.26; leg_democrat:01 0.53; south:01 0.27
+"""
+"""More of these, on which `init` was tried only once, at the end."""
+
 ROWS = 400
 
 
-def values_of(kind: str, rows: int, random: np.random.Generator) -> pl.Series:
+def values_of(kind: str, rows: int, random: np.random.Generator, made_of: pl.DataFrame | None = None) -> pl.Series:
     """Made-up values of a type."""
     word, *numbers = kind.split()
+    if kind.startswith("="):
+        return made_of.select(pl.sql_expr(kind[1:])).to_series()
     if "|" in kind:
         return pl.Series(random.choice(kind.split("|"), rows).tolist())
     low, high = (float(number) for number in (*numbers, 0, 0)[:2])
@@ -120,6 +193,8 @@ def values_of(kind: str, rows: int, random: np.random.Generator) -> pl.Series:
         "set": lambda: ((np.arange(rows) * 7919 % 1000) // 200 == low).astype(int),
         "text": lambda: np.array([f"name {number}" for number in random.permutation(rows)]),
         "unit": lambda: np.array([f"unit {number}" for number in np.arange(rows) // low]),
+        "pareto": lambda: np.array([f"place {number}" for number in (low * random.beta(0.7, 2, rows)).astype(int)]),
+        "one": lambda: np.full(rows, int(low)),
         "date": lambda: np.datetime64("2020-01-01") + random.integers(0, 300, rows),
     }
     return pl.Series(made[word]())
@@ -138,3 +213,19 @@ def schemas(text: str) -> dict[str, tuple[str, str, pl.DataFrame]]:
             pl.DataFrame({column: values_of(kind, ROWS, random) for column, _, kind in kinds}),
         )
     return found
+
+
+def public(text: str) -> Iterator[tuple[str, list[str], set[str], set[str], str]]:
+    """The name of each file, its responses, what gives them away, what must join, and its content as CSV."""
+    for line in text.strip().splitlines():
+        name, responses, leaks, joining, columns = (part.strip() for part in line.split(" | ", 4))
+        random = np.random.default_rng(zlib.crc32(name.encode()))
+        *kinds, written = (
+            [*columns.split("; "), ""] if not columns.endswith(("; sep", "; bare")) else columns.split("; ")
+        )
+        rows = pl.DataFrame({"_row": range(2 * ROWS)})
+        for column, _, kind in (each.partition(":") for each in kinds):
+            rows = rows.with_columns(values_of(kind, len(rows), random, rows).alias(column))
+        rows = rows.select(column for column in rows.columns if not column.startswith("_"))
+        content = rows.write_csv(separator=";" if written == "sep" else ",", include_header=written != "bare")
+        yield name, responses.split(" or "), set(leaks.split()), set(joining.split()), content

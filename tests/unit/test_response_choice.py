@@ -1,12 +1,18 @@
 """The response that `init` chooses for well-known public files, by their names and types of columns."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
-from schemas import CLASSES_AND_RATES, FURTHER, HELD_OUT, NAMED, schemas
+from schemas import CLASSES_AND_RATES, FURTHER, HELD_OUT, NAMED, PUBLIC, public, schemas
 
+from tfglm.config import load
+from tfglm.config.files import parse
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import described
+from tfglm.survey.init import init
 from tfglm.survey.proposal import propose
 from tfglm.survey.responses import candidates_of
 
@@ -172,3 +178,25 @@ def test_a_class_of_many_numbers_is_that_of_a_school():
     random = np.random.default_rng(9)
     rows = pl.DataFrame({"class": np.repeat(np.arange(20), 15) * 9, "lang": random.integers(9, 59, 300)})
     assert chosen(rows).source == "lang"
+
+
+def missed(text: str) -> set[str]:
+    """The files for which `init` proposes another question, explains it by what gives it away, or leaves out what must join."""
+    found = set()
+    for name, responses, leaks, joining, content in public(text):
+        Path("x.csv").write_text(content)
+        config = load(parse(init("x.csv", Path(name), lambda line: None).read_text(), name), name)
+        (model,) = config.models.values()
+        response, _, terms = model.formula.partition("~")
+        columns = {re.sub("_number$", "", word) for word in re.findall(r"\w+", terms)}
+        asked = [each for each in responses if re.match(rf"(log\()?{re.escape(each)}(?![a-z])", response)]
+        if not asked or (leaks - {max(asked, key=len)}) & columns or not joining <= columns:
+            found.add(name)
+    return found
+
+
+@pytest.mark.slow
+def test_the_question_about_public_files(tmp_path, monkeypatch):
+    """docs/config/data.md states the rates."""
+    monkeypatch.chdir(tmp_path)
+    assert missed(PUBLIC) == {"Cai_2015"}

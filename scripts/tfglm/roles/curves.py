@@ -40,8 +40,8 @@ class Curves:
         """Add a point to the curve of each name."""
         summary = b""
         for name, value in values.items():
-            # A TensorProto: DT_FLOAT, no dimensions, and one number.
-            tensor = message({1: 1, 2: b"", 5: struct.pack("<f", value)})
+            # A TensorProto: DT_DOUBLE, no dimensions, and one number. A loss may be larger than float32 holds.
+            tensor = message({1: 2, 2: b"", 6: struct.pack("<d", value)})
             summary += message({1: message({1: name.encode(), 8: tensor, 9: SCALAR})})
         self.write({STEP: step, SUMMARY: summary})
 

@@ -92,10 +92,20 @@ def fields_of(line: bytes, dialect: Dialect) -> list[str]:
 def is_row(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first line of a file is a row, and names no columns: it has a number, or only texts that its columns repeat.
 
-    A year may be the name of a column. So may be numbers that count, which pandas gives to columns without names.
+    A year may be the name of a column. So may be numbers that count, which pandas gives to columns without names, and any number
+    beside a word above a column of numbers.
     """
     numbers = [field for field in fields if re.fullmatch(DECIMAL, field.strip())]
     if numbers:
+        columns = [[row[place] for row in rows if place < len(row)] for place in range(len(fields))]
+        numeric = [sum(bool(re.fullmatch(DECIMAL, text.strip())) for text in column) for column in columns]
+        above_numbers = [
+            field
+            for field, count in zip(fields, numeric, strict=True)
+            if count > (1 - MOST_ODD) * len(rows) > 0 and len(re.findall(r"[^\W\d_]", field)) > 1
+        ]
+        if any(field.strip().lower() not in ("na", "n/a", "nan", "null", "none", "inf") for field in above_numbers):
+            return False
         named = [field for field in fields if field]
         counts = [str(number) for start in (0, 1) for number in range(start, start + len(named))]
         is_count = len(named) > 1 and named in (counts[: len(named)], counts[len(named) :])

@@ -58,8 +58,6 @@ ARRIVAL_DELAY, DEPARTURE_DELAY = "(^|_)arr(ival)?_?.*(delay|del15)", "(^|_)dep(a
 FEWEST_EFFECTIVE_UNITS = 4.0
 """Units of equal weight among which a number must vary, at least."""
 FEWEST_ROWS_OF_A_CLASS = 5
-FEWEST_OF_A_CUT = 100
-"""Rows in which no effect, however strong, would part a response into ranges."""
 
 RESPONSE = "the response"
 """A name that no column has."""
@@ -143,7 +141,7 @@ def propose(
     rare, why = dict.fromkeys(few, FEWEST_ROWS), {}
     may_be_random = not (cluster or response.family.of_classes)
     for name in () if flights else [name for name in terms if name in texts and by_name[name].values > MOST_LEVELS]:
-        rows_of_levels = series_of[name].drop_nulls().value_counts(sort=True)["count"].to_numpy()
+        rows_of_levels = series_of[name].drop_nulls().alias("value").value_counts(sort=True)["count"].to_numpy()
         levels, last = len(rows_of_levels), max(int(rows_of_levels[MOST_LEVELS - 1]), FEWEST_ROWS)
         if may_be_random and levels <= MOST_RANDOM and rows_of_levels.sum() >= ROWS_OF_A_LEVEL * levels:
             terms[name] = f"(1 | {name})"
@@ -512,8 +510,5 @@ def is_informative(frame: pl.DataFrame, is_factor: bool) -> bool:
     with one response are beyond all numbers with the other."""
     if is_factor:
         return frame.n_unique() == frame["value"].n_unique()
-    if len(frame) < FEWEST_OF_A_CUT:
-        return False
-    ranges = frame.group_by("response").agg(least=pl.min("value"), greatest=pl.max("value"))
-    (_, least, greatest), (_, other_least, other_greatest) = ranges.rows()
-    return greatest <= other_least or other_greatest <= least
+    ranges = frame.group_by("response").agg(least=pl.min("value"), greatest=pl.max("value")).sort("least").rows()
+    return len(ranges) == 2 and bool(ranges[0][2] <= ranges[1][1])

@@ -84,7 +84,7 @@ def odd_values(counted: pl.DataFrame, numerals: Numerals) -> tuple[LayoutColumn,
     texts = counted["text"]
     symbol = next((each for each in SYMBOLS if 2 * texts.str.contains(each, literal=True).sum() > len(texts)), None)
     candidates = [LayoutColumn(type="number", symbol=symbol)]
-    if 2 * texts.head(200).str.contains("[0-9].*[0-9]").sum() > len(texts.head(200)):
+    if 2 * looks_like_dates(texts.head(200)).sum() > len(texts.head(200)):
         candidates += [LayoutColumn(type="date", format=form) for form in DATES]
     column = min(candidates, key=lambda each: invalid(texts.head(200), each, numerals).sum())
     odd = invalid(texts, column, numerals)
@@ -100,9 +100,20 @@ def odd_values(counted: pl.DataFrame, numerals: Numerals) -> tuple[LayoutColumn,
     return type_of(sound, numerals), counted.filter(odd), is_none
 
 
+DATE_LIKE = r"^\s*[0-9A-Za-z][0-9A-Za-z ,./:+-]{5,34}\s*$"
+"""The possible form of a date, in any of DATES."""
+
+
+def looks_like_dates(texts: pl.Series) -> pl.Series:
+    """Which texts could be dates: with a day and a year, apart from each other."""
+    return texts.str.contains(DATE_LIKE) & texts.str.contains("[0-9]{2}") & texts.str.contains("[0-9][^0-9]+[0-9]")
+
+
 def date_type(texts: pl.Series) -> LayoutColumn | None:
     """Return the format of dates, if the texts are dates. If day, month and year could be in another order, choose the format
     for which the dates are closest together."""
+    if not looks_like_dates(texts.head(100)).all():
+        return None
     # With %Y, 1.2.13 would be in the year 13.
     has_century = bool(texts.str.contains("[0-9]{4}").all())
     candidates = (LayoutColumn(type="date", format=form) for form in DATES if has_century or "%y" in (form or ""))
@@ -146,10 +157,6 @@ def doubtful_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
     return doubtful
 
 
-DATE_LIKE = r"^[0-9A-Za-z][0-9A-Za-z ,./:+-]{5,34}$"
-"""The possible form of a date, in any of DATES."""
-
-
 def mixed_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
     """The columns read as text whose values are dates in two formats: how many rows have which, and how to read all of them."""
     mixed: dict[str, str] = {}
@@ -158,8 +165,7 @@ def mixed_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
             continue
         counted = rows[name].drop_nulls().value_counts(name="rows")
         counted = counted.filter(~pl.col(name).is_in(MARKS)).sort("rows", name, descending=True)
-        looks = counted[name].str.contains(DATE_LIKE) & counted[name].str.contains("[0-9]{2}")
-        if len(counted) > 1 and looks.all():
+        if len(counted) > 1 and looks_like_dates(counted[name]).all():
             remark = two_formats(name, counted)
             mixed |= {name: remark} if remark else {}
     return mixed

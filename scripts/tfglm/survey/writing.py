@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def writing_remarks(layout: Layout, how_to_name: str) -> list[str]:
     if layout.header is False:
         remarks.append(
             f"the first line is a row and names no column, so the columns are called V1 to V{len(layout.columns)}; to name "
-            f"them, ask again with {how_to_name}"
+            f"them, ask again with {how_to_name}; if the line has the names, with {how_to_name.partition('=')[0]}=true"
         )
     elif layout.header is not True:
         remarks.append(f"the first line is a row; the columns are called {short(', '.join(layout.header))}")
@@ -82,6 +82,7 @@ def layout_text(
     return templates().get_template("layout.yaml.j2").render(values)
 
 
+@cache
 def templates() -> jinja2.Environment:
     """The YAML that `init` writes: every value in it is `printed`."""
     environment = jinja2.Environment(
