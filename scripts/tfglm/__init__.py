@@ -1,5 +1,8 @@
 """tfglm: generalised linear models on airline-size CSV files. The scripts beside this folder are its command line."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +18,26 @@ ENGINE = "26"
 again."""
 
 
+@contextmanager
+def _objects_that_last() -> Iterator[None]:
+    """Make objects as if they were old: the collector would scan what is imported several times, a third of the time."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # into the oldest generation
+        if is_enabled:
+            gc.enable()
+
+
 def __getattr__(name: str) -> Any:
     # Here and below: the Snakefile imports this file in an environment without pandas.
     if name == "fit":
-        from tfglm.call import fit
-
+        with _objects_that_last():
+            from tfglm.call import fit
         return fit
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

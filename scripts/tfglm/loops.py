@@ -24,7 +24,7 @@ from typing import Any
 
 import numba
 from numba.core import caching
-from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 from numba.misc.appdirs import AppDirs
 
 from tfglm import command
@@ -43,12 +43,6 @@ def compiled(function: Callable) -> Any:
     except (RuntimeError, OSError) as error:
         loop._cache = NoCache(error)
     return loop
-
-
-def set_up() -> None:
-    """Do what numba does at the first call of a loop, for processes that are forked from this one: 0.2 s of a processor."""
-    cpu_target.typing_context.refresh()
-    cpu_target.target_context.refresh()
 
 
 logged = threading.Lock()
@@ -144,6 +138,12 @@ class Cache(caching.FunctionCache):
         super().__init__(function)
         locator = self._impl.locator
         self._cache_file = CheckedFiles(self.cache_path, self._impl.filename_base, locator.get_source_stamp())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load a loop without numba's registries of what code may call, which take 0.2 s of a processor; to compile one, numba
+        loads them anyway."""
+        rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

@@ -261,8 +261,6 @@ def answer(command: socket.socket, code: int | None) -> None:
 def load(script: str) -> None:
     """Import what a script imports."""
     importlib.import_module(script.removesuffix(".py"))
-    if "tfglm.loops" in sys.modules:
-        sys.modules["tfglm.loops"].set_up()
 
 
 def steps_of(script: str) -> Iterator[None]:
