@@ -148,7 +148,7 @@ def _problem(error: yaml.YAMLError, text: str) -> str:
         words = "this is not YAML: a tab, where YAML takes blanks alone; replace it with blanks"
     elif known := next((MISTAKES[key] for key in MISTAKES if key in said), None):
         which, of_user = known
-        context, before = error.context_mark, next(filter(str.strip, reversed(lines[:number])), ":")
+        context, before = getattr(error, "context_mark", None), next(filter(str.strip, reversed(lines[:number])), ":")
         if which == "context" and context:
             number = context.line
         elif "mapping" in said and ":" not in before:

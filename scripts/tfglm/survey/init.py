@@ -1,5 +1,6 @@
 """From a file to a config that runs: the steps of `snakemake init`."""
 
+import itertools
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -115,7 +116,7 @@ def init(
     if config_path.suffix not in (".yaml", ".yml"):
         raise UserError(f"output: `{config_path}` must end with .yaml, as in config/{name}.yaml")
     layout_path = config_path.with_suffix(".layout.yaml")
-    check_free(config_path, layout_path)
+    check_free(config_path, layout_path, "--" if caller == "tfglm" else "")
     header_is = request.header_is(path)
     flights = flights_in(path) if header_is is None else None
     known = flights.recognition if flights else None
@@ -339,12 +340,14 @@ def only_file(source: str) -> tuple[str, Path]:
     return name, located(file.source)
 
 
-def check_free(*paths: Path) -> None:
-    """Raise UserError for files that are there already."""
-    there = [str(path) for path in paths if path.exists()]
-    if there:
+def check_free(config: Path, layout: Path, dashes: str) -> None:
+    """Raise UserError for files that are there already. An option of the command begins with `dashes`."""
+    if there := [str(path) for path in (config, layout) if path.exists()]:
+        others = (config.with_name(f"{config.stem}_{number}.yaml") for number in itertools.count(2))
+        free = next(each for each in others if not (each.exists() or each.with_suffix(".layout.yaml").exists()))
         raise UserError(
-            f"{' and '.join(there)} would be overwritten; move or delete what is there, or rename the CSV file"
+            f"{' and '.join(there)} would be overwritten; move or delete what is there, or write another config: "
+            f"{dashes}output={shlex.quote(str(free))}"
         )
 
 

@@ -22,7 +22,7 @@ ANY_MODEL = "[A-Za-z][A-Za-z0-9_]*"
 class Refusal(WorkflowError):
     """A mistake of the user. Snakemake would add the places in the rules to an error that has a traceback."""
 
-    __traceback__ = property(lambda error: None, lambda error, places: None)  # type: ignore[assignment]
+    __traceback__ = property(lambda error: None, lambda error, places: None)
 
 
 Refusal.__name__ = "error"  # Snakemake shows the name above the message
