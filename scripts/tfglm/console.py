@@ -1,11 +1,13 @@
-"""The command `tfglm`, which an installed package has: `tfglm fit`, `init`, `run`, `report`, `status` and `clean`.
+"""The command `tfglm`, which an installed package has: `tfglm fit`, `init`, `check`, `run`, `report`, `score` and others.
 
 `fit` needs no Snakemake. The others call it with the workflow of this package; each can be given as `snakemake` too.
 """
 
 import argparse
 import gc
+import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -41,6 +43,16 @@ LONGEST_END = 90.0
 
 
 FILE_OF_DATA = "a file of data: CSV (also .gz, .bz2, .zip), Parquet, Excel, Stata, SPSS or JSON lines"
+OF_CONFIGS = {
+    "check": "Check a config, its layouts and the headers of its data; nothing runs",
+    "run": "Fit the models of a config, and write their tables and pages",
+    "resume": "Continue a run that was interrupted or killed; `run` does the same",
+    "report": "Run, and put all tables and pictures into one file, report.html beside them",
+    "score": "Predict the rows of new files with the fitted models of a config",
+    "tidy": "Delete the shards in results/data that the config does not use",
+}
+"""The commands that call Snakemake with a config."""
+
 REQUEST = {
     "response": "the column to explain; else a guess",
     "formula": "the formula of the regression; else a proposal",
@@ -86,11 +98,16 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("csv", help=FILE_OF_DATA)
     for key, words in REQUEST.items():
         init.add_argument(f"--{key}", default="", help=words)
-    run = add("run", "Fit the models of a config, and write their tables and pages")
-    report = add("report", "Do the same, and put all tables and pictures into one file, report.html beside them")
-    for command in (run, report):
-        command.usage = f"{command.prog} [CONFIG] [--cores N] [--profile P] [-- SNAKEMAKE OPTIONS]"
-        command.add_argument("config", nargs="*", help="the config; needless if config/ has one only")
+    for name, words in OF_CONFIGS.items():
+        command = add(name, words)
+        files = "FILE ... [--config CONFIG]" if name == "score" else "[CONFIG]"
+        command.usage = f"{command.prog} {files} [--cores N] [--profile P] [-- SNAKEMAKE OPTIONS]"
+        if name == "score":
+            command.add_argument(
+                "files", nargs="+", help="files of data with the columns of the models, without the response"
+            )
+        config = "--config" if name == "score" else "config"
+        command.add_argument(config, nargs="*", default=[], help="the config; needless if config/ has one only")
         command.add_argument("--cores", default="", metavar="N", help="processors to use; else all of this machine")
         command.add_argument(
             "--profile", default="", metavar="P", help="`slurm`, `generic` or the folder of another Snakemake profile"
@@ -158,7 +175,6 @@ def snakemake(config: Path, arguments: argparse.Namespace, options: Iterable[str
         *("--configfile", str(config)),
         *(("--cores", cores) if cores else ()),
         *(("--profile", profile) if profile else ()),
-        "--rerun-incomplete",
         *options,
     ]
 
@@ -250,7 +266,7 @@ def do(words: Sequence[str]) -> int:
     """Do what the words after `tfglm` ask for; the exit status. Raises UserError."""
     end = words.index("--") if "--" in words else len(words)
     arguments, options = parser().parse_args(words[:end]), words[end + 1 :]
-    if options and arguments.command not in ("run", "report"):
+    if options and arguments.command not in OF_CONFIGS:
         raise UserError(f"`tfglm {arguments.command}` takes no options of Snakemake")
     if arguments.command == "fit":
         family = {"family": arguments.family} if arguments.family else {}
@@ -290,7 +306,19 @@ def do(words: Sequence[str]) -> int:
     if not isinstance(read(config), dict):
         raise UserError(f"{config}: a config has keys, such as `data` and `models`; `tfglm init` writes one")
     prepare_environment()
-    line = snakemake(config, arguments, options)
+    targets = {"check": ["--dry-run"], "score": ["score"], "tidy": ["tidy"]}.get(arguments.command, [])
+    files = ["--config", f"score={json.dumps(arguments.files)}"] if arguments.command == "score" else []
+    line = snakemake(config, arguments, [*files, "--rerun-incomplete", *targets, *options])
+    if arguments.command == "check":
+        checked = subprocess.run(
+            line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+        )
+        if checked.returncode:
+            raise UserError(re.sub(r"\A.*^error:\n", "", checked.stdout, flags=re.DOTALL | re.MULTILINE).strip())
+        print(
+            f"{config}: no mistake in it, in its layouts and in the headers of its data; `tfglm run {config}` fits its models"
+        )
+        return 0
     if not {"-n", "--dry-run", "--dryrun", "--unlock"} & {*options}:
         begin_run(results_of(config))
     if arguments.command == "report":

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -122,6 +123,27 @@ def test_a_run_is_a_call_of_snakemake(monkeypatch):
     assert called(["run", "--profile", "ours"], monkeypatch)[2:-1] == ["--profile", "ours"]
     Path("slurm").mkdir()
     assert called(["run", "--profile", "slurm"], monkeypatch)[2:-1] == ["--profile", "slurm"]
+
+
+def test_other_commands_ask_for_a_target_of_the_workflow(monkeypatch, capsys):
+    write_configs("a.yaml")
+    before = ["--configfile", "config/a.yaml", "--cores", "all"]
+    assert called(["resume"], monkeypatch) == [*before, "--rerun-incomplete"]
+    assert called(["tidy"], monkeypatch) == [*before, "--rerun-incomplete", "tidy"]
+    files = ["--config", 'score=["the new.csv"]', "--rerun-incomplete", "score"]
+    assert called(["score", "the new.csv", "--config", "config/a.yaml", "--", "-n"], monkeypatch) == [
+        *before,
+        *files,
+        "-n",
+    ]
+    answers = [
+        SimpleNamespace(returncode=1, stdout="host: a\nerror:\na.yaml: models: missing\n"),
+        SimpleNamespace(returncode=0),
+    ]
+    monkeypatch.setattr(console.subprocess, "run", lambda line, **keys: answers.pop(0))
+    with pytest.raises(UserError, match=r"\Aa\.yaml: models: missing\Z"):
+        console.do(["check"])
+    assert console.do(["check"]) == 0 and "config/a.yaml: no mistake in it" in capsys.readouterr().out
 
 
 @pytest.mark.processes
