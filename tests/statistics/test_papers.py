@@ -105,6 +105,18 @@ def test_a_model_is_nested_if_its_predictors_are_among_those_of_the_other(model_
     assert adds == ("nested" in problem)
 
 
+def test_curves_and_random_effects_have_a_line_each(model_of):
+    formula = "delay ~ bs(x, df=4) + s(hour, k=5) + (1 | carrier)"
+    models = [model_of("smooth", formula, "gaussian"), model_of("plain", "delay ~ x", "gaussian")]
+    table = paper_table(models, TablesConfig(), pd.DataFrame({"problem": []}))
+    lines = {(line.term, line.level): line.cells[0].value for line in table.coefficients}
+    random, curve = sorted(models[0].fit["smooths"], key=lambda smooth: not smooth["is_random"])
+    assert lines.pop(("s(hour, k=5)", "effective degrees of freedom")) == pytest.approx(curve["edf"], abs=1e-4)
+    assert lines.pop(("s(carrier, bs=re)", "standard deviation")) == random.get("std_dev", 0.0)
+    assert lines.pop(("bs(x, df=4)", "degrees of freedom")) == 4 and set(lines) == {("Intercept", ""), ("x", "")}
+    assert any("standard deviation; coefficients.csv" in note for note in table.notes)
+
+
 @pytest.mark.slow
 def test_where_a_test_would_not_hold_it_says_why(model_of):
     plain = model_of("plain", "late ~ x + carrier")

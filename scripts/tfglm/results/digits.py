@@ -90,8 +90,8 @@ def four_that_count(value: float) -> str:
 
 
 def four_digits(value: float) -> str:
-    """Four decimals, or where the number is small three digits that count."""
-    return fixed(value, max(4, places(value, 3)))
+    """Four decimals; where the number is small three digits that count, and where it is large six."""
+    return fixed(value, max(4, places(value, 3)) if abs(value) < 100 else places(value, 6))
 
 
 def with_error(estimate: float, errors: Sequence[float]) -> tuple[str, list[str]]:

@@ -58,14 +58,21 @@ class PaperTable:
 def paper_table(models: Sequence[ComparedModel], settings: TablesConfig, tests: pd.DataFrame) -> PaperTable:
     """The table of some models with their coefficients, which a network may lack, and their likelihood-ratio tests."""
     tables = [indexed(model.table) for model in models]
-    keys = dict.fromkeys(key for table in tables for key in table.index)
+    summaries = [summarised_terms(model, settings) for model in models]
+    keys = dict.fromkeys(
+        key
+        for table, of_model in zip(tables, summaries, strict=True)
+        for key in (*(key for key in table.index if not is_summarised(key[0])), *of_model)
+    )
     terms = list(dict.fromkeys(term for term, _ in keys))
     coefficients = [
         Line(
             name_of(term, settings),
             printable(level),
             tuple(
-                cell(table.loc[(term, level)] if (term, level) in table.index else None, settings) for table in tables
+                of_model.get((term, level))
+                or cell(table.loc[(term, level)] if (term, level) in table.index else None, settings)
+                for table, of_model in zip(tables, summaries, strict=True)
             ),
         )
         # The levels of a term stay together, also those that only a later model has.
@@ -82,9 +89,40 @@ def paper_table(models: Sequence[ComparedModel], settings: TablesConfig, tests: 
         tuple(model.name for model in models),
         tuple(coefficients),
         (*controls, *statistics(models)),
-        tuple(notes(models, settings, tests)),
+        tuple(notes(models, settings, tests) + [SUMMARISED] * any(summaries)),
         tests,
     )
+
+
+SUMMARISED = (
+    "A curve has its degrees of freedom, effective ones if it is penalised, and a random effect its standard deviation; "
+    "coefficients.csv has all their coefficients."
+)
+
+
+def is_summarised(term: str) -> bool:
+    """Whether a term has a line in place of its coefficients, of which none means anything by itself: a curve, or random
+    effects."""
+    return term_of(term).is_curve or term_of(term).is_random
+
+
+def summarised_terms(model: ComparedModel, settings: TablesConfig) -> dict[tuple[str, str], Cell]:
+    """Cells of the curves and random effects of a model, by term and what the cell has."""
+    cells = {}
+    smooths = model.fit.get("smooths", [])
+    for smooth in smooths:
+        at = f" at {smooth['level']}" if smooth["level"] else ""
+        if smooth["is_random"]:
+            ends = tuple(smooth[end] for end in ("std_dev_lower", "std_dev_upper") if end in smooth)
+            below = ends if settings.below == "interval" else ()
+            cells[smooth["term"], f"standard deviation{at}"] = Cell(float(smooth.get("std_dev", 0.0)), below)
+        else:
+            cells[smooth["term"], f"effective degrees of freedom{at}"] = Cell(round(float(smooth["edf"]), 4))
+    table = indexed(model.table)
+    for term in table.index.unique(0):
+        if is_summarised(term) and term not in {smooth["term"] for smooth in smooths}:
+            cells[term, "degrees of freedom"] = Cell(float(table.loc[[term], "estimate"].notna().sum()))
+    return cells
 
 
 def indexed(table: pd.DataFrame | None) -> pd.DataFrame:

@@ -82,7 +82,7 @@ def smooth_test(estimated: Estimates, smooth: Mapping) -> SmoothTest:
 
 def in_words(smooth: Mapping) -> str:
     """The note on a term: the standard deviation of random effects, or the shape of a curve."""
-    note = f"{four_that_count(smooth['edf'])} effective degrees of freedom"
+    note = f"{four_that_count(round(smooth['edf'], 4))} effective degrees of freedom"
     infinite = [each for each in smooth.get("margins", [smooth]) if each["lambda_is"] == "infinite"]
     if "std_dev" in smooth:
         numbers = four_that_count(smooth["std_dev"])
