@@ -505,7 +505,7 @@ def _fitted(
     keys |= {"subset": in_plain_names(keys["subset"], names)} if "subset" in keys else {}
     model = {"formula": formula, "family": family, **keys}
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
-    raw["data"]["columns"] = [*names, *of_data.get("derive", {})]
+    raw["data"]["columns"] = [*names, *of_data.get("derive", {}), *({FILE, RANDOM} & {*columns_of(formula)})]
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
     every = Layout(columns={column: LayoutColumn(type="string", source=source) for column, source in names.items()})
     if problems := column_problems(config, [every]):
@@ -526,12 +526,6 @@ def _fitted(
     selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")
     table = _as_table(data, [*needed.values()]) if next(iter(sources)) == TABLE else None
     read = _read(sources, table, header, dialect, needed, selection, cache)
-    if unread := [column for column in needed if column in columns and column not in read.layout.columns]:
-        kind = "" if table is None else f", of type {table.schema.field(needed[unread[0]]).type}"
-        raise UserError(
-            f"data: the column `{unread[0]}`{kind}, has no values that can be read\n"
-            "  make numbers, text, dates or booleans of it, as `.astype(str)` does"
-        )
     config = in_order(config, read.files, orders_of(data, needed))
     sections = raw | {"models": {name: model}}
     fitted = _fit_files(folder, config, name, read.layout, read.files, read.remarks, names, sections)
@@ -615,6 +609,12 @@ def _read(
                 sources = {"table": folder / TABLE}
                 parquet.write_table(table, folder / TABLE)
             layout, remarks = own_layout(next(iter(sources.values())), header, dialect, sources=needed)
+            if unread := [column for column in needed if column in selection.columns and column not in layout.columns]:
+                kind = "" if table is None else f", of type {table.schema.field(needed[unread[0]]).type}"
+                raise UserError(
+                    f"data: the column `{unread[0]}`{kind}, has no values that can be read\n"
+                    "  make numbers, text, dates or booleans of it, as `.astype(str)` does"
+                )
             if table is not None:
                 layout = layout.model_copy(update={"missing": []})  # a text in a table is what it says
             files = [_ingested(file, path, layout, selection, cache, folder) for file, path in sources.items()]
