@@ -61,7 +61,8 @@ from tfglm.data.packages import located
 from tfglm.data.packing import packing
 from tfglm.data.shards import MANIFEST, MISSING, IngestedFile
 from tfglm.design.build import build_design, check_settings
-from tfglm.distribute.local import LocalExecutor
+from tfglm.distribute.executor import Executor
+from tfglm.distribute.local import LocalExecutor, ThreadedExecutor
 from tfglm.errors import UserError, nearest, require, writing
 from tfglm.families.gaussian import Gaussian
 from tfglm.formula.read import columns_of
@@ -400,6 +401,7 @@ def fit(
     *,
     name: str = "model",
     cache: str | PathLike[str] | None = None,
+    workers: int = 1,
     **keys: Any,
 ) -> FittedModel:
     """Fit a regression to a file or a table.
@@ -421,6 +423,8 @@ def fit(
         A folder that keeps the rows of files, for further models with the same columns. By default this process alone keeps
         them, in a temporary folder: as long as a model needs them, and the latest, up to 256 MB, until it ends. A file or a
         table that has changed is read again.
+    workers
+        Threads that sum rows at the same time. Their number changes no byte of an exact fit.
     **keys
         Any other key of a model in the config (`std_errors="cluster(date)"`, `weights="w"`, ...), and of its section `data`:
         where, derive, split, missing, rare, order, seed, bad_rows. By default all rows train.
@@ -450,7 +454,7 @@ def fit(
         ) from None
     try:
         with quietly(name):
-            fitted = _fitted(folder, formula, data, family, name, cache, keys)
+            fitted = _fitted(folder, formula, data, family, name, cache, workers, keys)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -487,10 +491,12 @@ def quietly(name: str = "") -> Iterator[None]:
 
 
 def _fitted(
-    folder: Path, formula: str, data: Any, family: str, name: str, cache: Any, keys: dict[str, Any]
+    folder: Path, formula: str, data: Any, family: str, name: str, cache: Any, workers: Any, keys: dict[str, Any]
 ) -> FittedModel:
     """Fit a model, and write what the workflow writes of it into a folder."""
     check_words(formula, name, keys)
+    if not isinstance(workers, int) or workers < 1:
+        raise UserError(f"workers: expected a number of threads, such as 4, received {workers!r}")
     keys = {key: plain_value(key, value) for key, value in keys.items()}
     of_data = {key: keys.pop(key) for key in OF_DATA if key in keys}
     data = _table_or_paths(data)
@@ -528,7 +534,8 @@ def _fitted(
     read = _read(sources, table, header, dialect, needed, selection, cache)
     config = in_order(config, read.files, orders_of(data, needed))
     sections = raw | {"models": {name: model}}
-    fitted = _fit_files(folder, config, name, read.layout, read.files, read.remarks, names, sections)
+    executor = ThreadedExecutor(workers) if workers > 1 else LocalExecutor()
+    fitted = _fit_files(folder, config, name, read.layout, read.files, read.remarks, names, sections, executor)
     fitted._read = read
     return fitted
 
@@ -736,6 +743,7 @@ def _fit_files(
     remarks: Mapping[str, str],
     names: Mapping[str, str],
     sections: dict[str, Any],
+    executor: Executor,
 ) -> FittedModel:
     """Fit the model of a config, which has these sections, to ingested files."""
     section = config.models[name]
@@ -774,7 +782,7 @@ def _fit_files(
         checkpoint=folder / "checkpoint",
         fit=folder / "fit.json",
     )
-    fitting.fit(fitting.Job(arguments, design, files, Progress(None, name)), LocalExecutor())
+    fitting.fit(fitting.Job(arguments, design, files, Progress(None, name)), executor)
     fitted = FittedModel(folder, results, files, remarks, names, layout, sections)
     for table in ("coefficients.csv", "terms.csv"):
         fitted._result(table)

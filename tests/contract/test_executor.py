@@ -18,7 +18,7 @@ import executors
 from executors import ONE_WAVE, THREE_WAVES, ask, expected
 from processes import ENVIRONMENT, SCRIPTS, TESTS, alive, end, start_roles
 from tfglm.distribute.designs import Designs
-from tfglm.distribute.local import LocalExecutor
+from tfglm.distribute.local import LocalExecutor, ThreadedExecutor
 from tfglm.distribute.tasks import Document
 from tfglm.errors import UserError
 from tfglm.resume import Journal, ResumingExecutor
@@ -96,7 +96,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dic
         roles.kill()
 
 
-@pytest.fixture(scope="module", params=["local", "resuming", "resumed", "parameter servers", "peers"])
+@pytest.fixture(scope="module", params=["local", "threads", "resuming", "resumed", "parameter servers", "peers"])
 def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """The answers of each executor."""
     clusters = {"parameter servers": "cluster", "peers": "group"}
@@ -104,8 +104,8 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         folder, _ = request.getfixturevalue(clusters[request.param])
         return dict(np.load(folder / "answers.npz"))
     executor = LocalExecutor()
-    if request.param == "local":
-        return ask(executor)
+    if request.param in ("local", "threads"):
+        return ask(executor if request.param == "local" else ThreadedExecutor(3))
     folder = tmp_path_factory.mktemp("journal")
     for _ in range(2 if request.param == "resumed" else 1):
         journal = Journal(folder / "journal", "key", lambda message: None)

@@ -98,6 +98,18 @@ def test_files_in_parts_and_other_formats_give_the_same_estimates(tmp_path):
         assert np.allclose(tfglm.fit(FORMULA, data).tidy()["estimate"], expected, rtol=1e-11)
 
 
+def test_workers_change_no_byte():
+    frame = pd.concat([FRAME] * 200)
+    for formula in ("delay ~ s(distance) + carrier", "late ~ C(day) * distance"):
+        one, three = (tfglm.fit(formula, frame, workers=workers) for workers in (1, 3))
+        assert (one.folder / "coefficients.csv").read_bytes() == (three.folder / "coefficients.csv").read_bytes()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_factor_of_the_clusters_gives_no_warning():
+    assert len(tfglm.fit("late ~ distance + C(day)", FRAME, "binomial", std_errors="cluster(day)").terms) == 2
+
+
 def test_a_categorical_orders_its_levels_as_in_r():
     frame = FRAME.astype({"carrier": pd.CategoricalDtype(["UA", "NK", "DL", "AA"])})
     assert tfglm.fit("delay ~ carrier", frame).tidy()["level"].tolist() == ["", "DL", "AA"]
@@ -536,6 +548,7 @@ WRONG = {
     ),
     "no file": ("delay ~ day", "no_such.csv", {}, "^data: there is no file `no_such.csv`"),
     "an address": ("delay ~ day", "https://127.0.0.1/a.csv", {}, "^data: `https://127.0.0.1/a.csv` is an address"),
+    "workers": ("delay ~ day", FRAME, {"workers": "all"}, "^workers: expected a number of threads, such as 4"),
     "a key": ("delay ~ day", FRAME, {"std_error": "HC1"}, "^std_error: unknown key; did you mean `std_errors`"),
     "a value": ("delay ~ day", FRAME, {"std_errors": "HC9"}, '^std_errors: expected .*received "HC9"'),
     "a formula": ("delay ~ day +", FRAME, {}, "^formula: "),

@@ -1,6 +1,7 @@
 """An executor in this process: no cluster, no TensorFlow."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -59,3 +60,24 @@ class LocalExecutor(ExecutorInRounds):
 
     def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
         return (tasks.run(task, [call], state) for task, call in calls)
+
+
+MOST_TOGETHER = 16
+"""Calls of a thread in a row, at most, so that no thread waits long for the last one."""
+
+
+class ThreadedExecutor(ExecutorInRounds):
+    """Runs calls in so many threads of this process: the compiled loops of a pass run without Python's lock."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers, self._threads = workers, ThreadPoolExecutor(workers)
+
+    def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
+        if not calls:
+            raise ValueError("a sum needs at least one call")
+        division = tasks.divide(task, calls, self.workers, MOST_TOGETHER)
+        pieces = division.pieces(calls)
+        return division.added(self._threads.map(lambda piece: tasks.run(piece[0], piece[1], state), pieces))
+
+    def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
+        return self._threads.map(lambda each: tasks.run(each[0], [each[1]], state), calls)

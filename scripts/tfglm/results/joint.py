@@ -97,7 +97,8 @@ def with_p_values(frame: pd.DataFrame, estimated: Estimates) -> pd.DataFrame:
         ratio, denominator = frame["F"].to_numpy(float), np.minimum(denominator, MANY)
         p, log_p = distributions.f(ratio, df, denominator)
         # Where that underflows, use the chi-squared variable whose tail falls as fast.
-        value = denominator * np.log1p(ratio * df / denominator)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = denominator * np.log1p(ratio * df / denominator)
     else:
         frame = frame.drop(columns="F")
         p, log_p = distributions.chi_squared(value, df)
