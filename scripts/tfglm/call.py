@@ -271,12 +271,7 @@ class FittedModel(Model):
             raise UserError(
                 "write_config: the workflow reads files, and these rows are a table; write it to a file first"
             )
-        config = Path(path)
-        layout = config.with_name(f"{config.stem}.layout.yaml")
-        if there := [str(each) for each in (config, layout) if each.exists()]:
-            raise UserError(
-                f"{' and '.join(there)} would be overwritten; move or delete what is there, or give another name"
-            )
+        config, layout = config_files(path)
         sections = {**self._sections, "data": {**self._sections["data"], "layout": str(layout)}}
         texts = {layout: self._layout.model_dump(mode="json", exclude_defaults=True), config: sections}
         for each, content in texts.items():
@@ -380,6 +375,19 @@ def _unpickled(content: Mapping[str, bytes], settings: ResultsConfig, *facts: An
     fitted = FittedModel(folder, settings, files, *facts)
     weakref.finalize(fitted, _remove, folder, os.getpid())
     return fitted
+
+
+def config_files(path: str | PathLike[str]) -> tuple[Path, Path]:
+    """The files of a config to write, and of its layout. Raises UserError for another suffix, and for files that are there."""
+    config = Path(path)
+    if config.suffix not in (".yaml", ".yml"):
+        raise UserError(f"{config}: the name of a config ends with .yaml, as in {config.with_suffix('.yaml')}")
+    layout = config.with_name(f"{config.stem}.layout.yaml")
+    if there := [str(each) for each in (config, layout) if each.exists()]:
+        raise UserError(
+            f"{' and '.join(there)} would be overwritten; move or delete what is there, or give another name"
+        )
+    return config, layout
 
 
 class DrawnModel(str):

@@ -269,6 +269,10 @@ def do(words: Sequence[str]) -> int:
     if options and arguments.command not in OF_CONFIGS:
         raise UserError(f"`tfglm {arguments.command}` takes no options of Snakemake")
     if arguments.command == "fit":
+        if arguments.config:
+            from tfglm.call import config_files  # imports the engine
+
+            config_files(arguments.config)  # before a fit that may take long
         family = {"family": arguments.family} if arguments.family else {}
         fitted = tfglm.fit(arguments.formula, arguments.data, **family, **keys_of(arguments.set))
         print(fitted.summary())
