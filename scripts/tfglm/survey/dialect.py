@@ -4,6 +4,7 @@ DuckDB's sniffer was tried on 246 files of the tests: for 18 it finds another se
 """
 
 import codecs
+import io
 import itertools
 import re
 from collections.abc import Sequence
@@ -55,7 +56,8 @@ def dialect_of(path: Path, header_is: bool | tuple[str, ...] | None = None) -> D
     if kind not in ("csv", "workbook"):
         return Dialect()
     whole = data[: data.rfind(b"\n") + 1] or data
-    lines = csv_lines.lines_of(whole.removeprefix(codecs.BOM_UTF8)[: 4 << 20])[:MOST_LINES]
+    first = io.BytesIO(whole.removeprefix(codecs.BOM_UTF8)[: 4 << 20])
+    lines = csv_lines.lines_of(b"".join(itertools.islice(first, MOST_LINES)))
     lines = [line for line in lines if not csv_lines.is_blank(line)]
     comments = list(itertools.takewhile(lambda line: line.startswith(COMMENT), lines))
     if len(comments) == len(lines):

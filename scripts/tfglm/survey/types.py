@@ -84,9 +84,10 @@ def odd_values(counted: pl.DataFrame, numerals: Numerals) -> tuple[LayoutColumn,
     texts = counted["text"]
     symbol = next((each for each in SYMBOLS if 2 * texts.str.contains(each, literal=True).sum() > len(texts)), None)
     candidates = [LayoutColumn(type="number", symbol=symbol)]
-    if 2 * looks_like_dates(texts.head(200)).sum() > len(texts.head(200)):
+    first = texts.head(200)
+    if 2 * looks_like_dates(first).sum() > len(first):
         candidates += [LayoutColumn(type="date", format=form) for form in DATES]
-    column = min(candidates, key=lambda each: invalid(texts.head(200), each, numerals).sum())
+    column = min(candidates, key=lambda each: invalid(first, each, numerals).sum())
     odd = invalid(texts, column, numerals)
     if 2 * odd.sum() >= len(texts):
         return None

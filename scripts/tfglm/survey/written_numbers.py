@@ -1,13 +1,14 @@
 """How the numbers of a file are written: one convention of decimals and thousands for all, and the symbol of a column."""
 
 from collections.abc import Mapping
+from functools import cache, partial
 
 import numpy as np
 import polars as pl
 
 from tfglm.config import LayoutColumn
 from tfglm.config.layouts import Numerals
-from tfglm.data.values import PLAIN, values_of
+from tfglm.data.values import MARKS_OF_THOUSANDS, PLAIN, values_of
 
 SYMBOLS = "%$€£¥"
 
@@ -35,7 +36,7 @@ def fits(texts: pl.Series, column: LayoutColumn, numerals: Numerals = PLAIN) -> 
 
 def number_type(texts: pl.Series, numerals: Numerals = PLAIN) -> LayoutColumn | None:
     """Whole numbers or numbers, if all of some different texts are such with the same symbol or none."""
-    symbol = next((each for each in SYMBOLS if texts.str.contains(each, literal=True).all()), None)
+    symbol = next((each for each in SYMBOLS if each in texts[0] and texts.str.contains(each, literal=True).all()), None)
     columns = [LayoutColumn(type="integer", symbol=symbol), LayoutColumn(type="number", symbol=symbol)]
     return next((column for column in columns if fits(texts, column, numerals)), None)
 
@@ -47,7 +48,13 @@ def numerals_of(columns: Mapping[str, pl.Series], separator: str, decimal: str =
     conventions = [each for each in CONVENTIONS if decimal in ("", each.decimal)]
     if separator == ";":
         conventions.sort(key=lambda each: (each.thousands is not None, each.decimal != ","))
-    values = {each: _numbers(marked, each) for each in conventions}
+    values: dict[Numerals, dict[str, np.ndarray]] = {each: {} for each in conventions}
+    for name, texts in marked.items():
+        read = cache(partial(_numbers, texts))
+        for each in conventions:
+            has_mark = each.thousands and texts.str.contains(MARKS_OF_THOUSANDS[each.thousands]).any()
+            numbers = read(each if has_mark else Numerals(each.decimal))
+            values[each] |= {name: numbers} if numbers is not None else {}
     most = max(map(len, values.values()))
     if not most:
         return Numerals("," if decimal == "," else "."), {}
@@ -70,14 +77,12 @@ def numerals_of(columns: Mapping[str, pl.Series], separator: str, decimal: str =
     return chosen, remarks
 
 
-def _numbers(columns: Mapping[str, pl.Series], numerals: Numerals) -> dict[str, np.ndarray]:
-    """The values of the first texts of each column that has numbers alone."""
-    typed = {name: number_type(texts, numerals) for name, texts in columns.items()}
-    return {
-        name: pl.Series(values_of(columns[name].head(1000).to_arrow(), column, numerals)[0]).cast(pl.Float64).to_numpy()
-        for name, column in typed.items()
-        if column
-    }
+def _numbers(texts: pl.Series, numerals: Numerals) -> np.ndarray | None:
+    """The values of the first of some texts, if all are numbers."""
+    column = number_type(texts, numerals)
+    if not column:
+        return None
+    return pl.Series(values_of(texts.head(1000).to_arrow(), column, numerals)[0]).cast(pl.Float64).to_numpy()
 
 
 def _different(values: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> dict[str, int]:
