@@ -14,10 +14,11 @@ from tfglm.report.coefficient_rows import Heading, rows_and_scale, steps_of, wit
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawn_means import means_of_factor
 from tfglm.report.inline import InlineAxis, bars, measure
+from tfglm.report.lead import lead_effects, limits
 from tfglm.report.pairs import pairs_of
 from tfglm.report.quality import beside_baseline, explains, measures, skill
 from tfglm.report.ratios import round_values, scale_of
-from tfglm.report.sentences import ModelFacts, effect_sentences
+from tfglm.report.sentences import Effect, ModelFacts, TermSentences, effect_sentences
 from tfglm.report.strongest import MOST_EFFECTS, short_table, strongest_effects
 from tfglm.report.words import NO_WORDS, Words
 from tfglm.results.digits import aligned
@@ -69,6 +70,35 @@ def test_an_effect_has_one_scale_in_pictures_sentences_and_the_table(factor):
     facts = ModelFacts("late", None, "odds", 1.0, UNITS, {}, set(), steps=steps)
     (said,) = (each.sentences[0] for each in effect_sentences(table, facts) if each.term == "age")
     assert f"for each {more} more of age" in said
+
+
+def test_the_first_screen_has_three_effects_by_their_evidence_and_what_limits_trust():
+    sure, unsure, average = Effect(2.0, 1.9, 2.1), Effect(5.0, 0.5, 9.5), Effect(0.2, 0.1, 0.3)
+    told = [
+        TermSentences("unsure", ["unsure."], sizes=[unsure]),
+        TermSentences("nothing", ["No level of nothing differs."]),
+        TermSentences("C(sure)", ["weaker.", "sure."], sizes=[average, sure]),
+        TermSentences("age", ["by age."], sizes=[average], of_response=True),
+        TermSentences("random", [], "random effects"),
+    ]
+    tests = pd.DataFrame({"term": ["unsure", "sure", "age:town"], "chi_squared": [4.7, np.nan, 900.0], "df": [1, 2, 3]})
+    tests = tests.assign(p_value=[0.03, np.nan, 1e-9])
+    lead = lead_effects(told, tests)
+    assert [each.sentence for each in lead] == ["sure.", "by age.", "unsure."]
+    # One axis for those of one scale: the interval of the sure effect is a fiftieth of that of the other.
+    widths = [
+        float(end) - float(start)
+        for each in lead
+        for start, end in re.findall(r'class="reach" x1="([\d.]+)%" x2="([\d.]+)%"', each.picture)
+    ]
+    assert widths[0] / widths[2] == pytest.approx(0.2 / 9, rel=0.1) and widths[1] > 50
+    fit = {"std_errors": {"kind": "cluster", "clusters": 8, "column": "town"}, "warnings": ["w" * 300]}
+    said = " ".join(limits(fit, tests))
+    assert "only 8 clusters of town" in said and "no joint test of sure:" in said and len(said) < 400
+    assert limits(fit | {"std_errors": {"kind": "classical"}, "warnings": []}, tests[:1]) == [
+        "Intervals are right if rows are independent."
+    ]
+    assert lead_effects([], tests[:0]) == []
 
 
 def test_columns_have_their_labels():

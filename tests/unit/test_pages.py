@@ -13,6 +13,7 @@ from tfglm.report.combinations_page import combinations
 from tfglm.report.drawn_means import means_by_class, means_of_factor
 from tfglm.report.home import layers_table
 from tfglm.report.inline import bars, part_of
+from tfglm.report.lead import LeadEffect
 from tfglm.report.model_pages import draw_groups, draw_metrics, metrics_page
 from tfglm.report.pages import TEMPLATES, numbers_as_text, render
 from tfglm.report.pairs import pairs_of
@@ -76,6 +77,9 @@ SHOWN = {
     "kind": HOSTILE,
     "explained": HOSTILE,
     "how_well": HOSTILE,
+    "lead": [LeadEffect(HOSTILE, part_of(0.5, 0.1))],
+    "skill": HOSTILE,
+    "limits": [HOSTILE],
 }
 RANKED = {"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7, "events": 3}
 RANKED |= {"true_positive": 2, "false_positive": 1}

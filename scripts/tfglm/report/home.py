@@ -30,6 +30,7 @@ from tfglm.report.class_effects import (
 from tfglm.report.coefficient_rows import steps_of, without_curves
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
 from tfglm.report.layer_graph import layer_graph
+from tfglm.report.lead import lead_effects, limits
 from tfglm.report.model_results import ModelResults
 from tfglm.report.pages import render, tests_as_text
 from tfglm.report.pairs import Pairs, pairs_of
@@ -140,12 +141,14 @@ def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, 
         model.fit.get("r_squared", model.fit.get("pseudo_r_squared")),
     )
     parts = NETWORK if model.fit.get("kind") == "network" else REGRESSION
+    measures = quality.measures(metrics, model.response, unit)
     return {
         "fit": model.fit,
         "response": model.words.column(model.response),
         "column": model.response,
         "unit": unit,
-        "measures": quality.measures(metrics, model.response, unit),
+        "measures": measures,
+        "skill": quality.skill(measures, metrics.get("rows", 0)),
         "how_well": quality.in_words(model.fit, metrics, unit),
         "explained": "" if explained is None or parts is NETWORK else percent(explained),
         **{name: part(model) for name, part in parts.items()},
@@ -425,6 +428,8 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
     "regression": lambda model: model.family.regression,
     "fitted": how_fitted,
     "effects": effects,
+    "lead": lambda model: lead_effects(effects(model), model.table("terms")),
+    "limits": lambda model: limits(model.fit, model.table("terms")),
     "curves": curves,
     "drawn": drawn_effects,
     "short": lambda model: short_table(
@@ -447,6 +452,8 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
 
 NETWORK: dict[str, Callable[[ModelResults], Any]] = {
     "is_network": lambda model: True,
+    "lead": lambda model: [],
+    "limits": lambda model: ["A network has no standard errors."],
     "kind": lambda model: f"{model.fit['family']} network",
     "parts": parts_of_network,
     "layers": lambda model: layers_table(model.fit["summary"]),

@@ -41,11 +41,14 @@ NEARLY_DETERMINED = "other terms nearly determine it, so its effect and theirs c
 
 @dataclass(frozen=True)
 class TermSentences:
-    """The sentences about a term, or why there are none."""
+    """The sentences about a term, or why there are none. `sizes` are the effects that they say, none if they say that nothing is
+    clear, on the scale of a coefficient, or with `of_response` on that of the response."""
 
     term: str
     sentences: list[str]
     because: str = ""
+    sizes: Sequence["Effect"] = ()
+    of_response: bool = False
 
     @property
     def is_average(self) -> bool:
@@ -169,10 +172,13 @@ def number_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
     if logarithm := logged(term):
         column, growth = logarithm
         more = f"{PERCENT} % more of {model.words.term(column)}"
-        return TermSentences(term, [f"{compared(effect.times(growth), model)} for each {more}."])
+        return TermSentences(
+            term, [f"{compared(effect.times(growth), model)} for each {more}."], sizes=[effect.times(growth)]
+        )
     step = step_of(term, effect.estimate / (1.0 if model.ratio else model.deviation), model)
     average = beside((term, ""), model, step)
-    return TermSentences(term, [f"{compared(effect.times(step), model)} {more_of(term, step, model)}{average}."])
+    said = f"{compared(effect.times(step), model)} {more_of(term, step, model)}{average}."
+    return TermSentences(term, [said], sizes=[effect.times(step)])
 
 
 def more_of(term: str, step: float, model: ModelFacts) -> str:
@@ -228,7 +234,8 @@ def factor_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
     # Merged levels have nothing in common except that they are rare.
     clear = [(level, effect) for level, effect in clear if level not in (*entangled, RARE)] or clear
     well = [(level, effect) for level, effect in clear if effect.upper - effect.lower <= abs(effect.estimate)]
-    return TermSentences(term, [sentence(*each) for each in strongest(well or clear)])
+    told = strongest(well or clear)
+    return TermSentences(term, [sentence(*each) for each in told], sizes=[effect for _, effect in told])
 
 
 def none_of(name: str, term: str, levels: Sequence[str], model: ModelFacts) -> str:
@@ -346,6 +353,7 @@ def averages(name: str, model: ModelFacts, tested: Mapping[str, Effect]) -> Term
     decisive = {level: tested.get(level, slope.effect) for level, slope in of_levels.items()}
     clear = [(level, effect) for level, effect in decisive.items() if effect.is_clear]
     factor, unit = scale_of(model)
+    of_response = not model.logarithm and (model.ratio is not None or model.only_averages)
     subject = f"The probability of {model.event or model.response}" if model.is_probability else model.response
 
     def sentence(level: str, effect: Effect, of_what: str) -> str:
@@ -363,7 +371,8 @@ def averages(name: str, model: ModelFacts, tested: Mapping[str, Effect]) -> Term
         if plain(name) in model.words.zero_one and (model.ratio or model.only_averages):
             # The mean is no straight line in the number, so its slope is not the difference between 1 and 0.
             of_what = f"for each unit more of {model.words.term(name)} (an average slope)"
-        return TermSentences(name, [sentence("", effect.times(step), of_what)])
+        said = [sentence("", effect.times(step), of_what)]
+        return TermSentences(name, said, sizes=[effect.times(step)], of_response=of_response)
     reference = model.words.level(name, next(iter(of_levels.values())).reference)
     column = model.words.column(plain(name))
     quoted = [(level, effect) for level, effect in decisive.items() if level == model.level]
@@ -372,12 +381,15 @@ def averages(name: str, model: ModelFacts, tested: Mapping[str, Effect]) -> Term
         beginning = none_of(column, name, list(of_levels), model)
         beginning = beginning.replace("No level", "no level", 1)
         return TermSentences(name, [f"On average {beginning} {reference}{of_what}."])
+    told = [level for level, _ in quoted or strongest(clear)]
     return TermSentences(
         name,
         [
             sentence(
                 level, of_levels[level].effect, f"with {column} {model.words.level(name, level)} than with {reference}"
             )
-            for level, _ in quoted or strongest(clear)
+            for level in told
         ],
+        sizes=[of_levels[level].effect for level in told],
+        of_response=of_response,
     )
