@@ -66,3 +66,10 @@ def test_an_example_prints_what_it_says(run, workload, name, monkeypatch):
     known = KNOWN | {"workload": workload}
     result = doctest.testmod(importlib.import_module(name), extraglobs=known, optionflags=flags)
     assert result.failed == 0 and result.attempted > 0, result
+
+
+def test_a_page_for_users_of_other_programs_prints_what_it_says(monkeypatch):
+    page = Path(__file__).parents[2] / "docs/from-other-tools.md"
+    monkeypatch.chdir(page.parents[1])
+    result = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0 and result.attempted > 15, result
