@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import tfglm
 from tfglm.errors import UserError
+from tfglm.families.binomial import Binomial
+from tfglm.families.gaussian import Gaussian
 from tfglm.formula.response import response_text
 from tfglm.results import unseen as unseen_levels
 
@@ -45,7 +47,7 @@ class FormulaEstimator(BaseEstimator):
     def __init__(
         self,
         formula: str | None = None,
-        family: str = "gaussian",
+        family: str = Gaussian.name,
         keys: Mapping[str, Any] | None = None,
         unseen: unseen_levels.Policy = "missing",
     ) -> None:
@@ -140,7 +142,7 @@ class FormulaClassifier(ClassifierMixin, FormulaEstimator):
     def __init__(
         self,
         formula: str | None = None,
-        family: str = "binomial",
+        family: str = Binomial.name,
         keys: Mapping[str, Any] | None = None,
         unseen: unseen_levels.Policy = "missing",
     ) -> None:
@@ -148,7 +150,7 @@ class FormulaClassifier(ClassifierMixin, FormulaEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.family != "binomial"
+        tags.classifier_tags.multi_class = self.family != Binomial.name
         return tags
 
     def fit(self, X: Any, y: Any = None) -> "FormulaClassifier":
@@ -157,14 +159,14 @@ class FormulaClassifier(ClassifierMixin, FormulaEstimator):
         X, y = self._checked(X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) > 2 and self.family == "binomial":
+        if len(self.classes_) > 2 and self.family == Binomial.name:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(y)}: "
                 "for several classes the family is `multinomial`"
             )
         if len(self.classes_) < 2:
             raise ValueError(f"y has 1 class, {self.classes_[0]}: a classifier needs rows of two or more")
-        self._fit(X, codes if self.family == "binomial" else self.classes_.astype(str)[codes])
+        self._fit(X, codes if self.family == Binomial.name else self.classes_.astype(str)[codes])
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:

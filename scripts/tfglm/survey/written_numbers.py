@@ -50,10 +50,10 @@ def numerals_of(columns: Mapping[str, pl.Series], separator: str, decimal: str =
         conventions.sort(key=lambda each: (each.thousands is not None, each.decimal != ","))
     values: dict[Numerals, dict[str, np.ndarray]] = {each: {} for each in conventions}
     for name, texts in marked.items():
-        read = cache(partial(_numbers, texts))
+        numbers_by = cache(partial(_numbers, texts))
         for each in conventions:
             has_mark = each.thousands and texts.str.contains(MARKS_OF_THOUSANDS[each.thousands]).any()
-            numbers = read(each if has_mark else Numerals(each.decimal))
+            numbers = numbers_by(each if has_mark else Numerals(each.decimal))
             values[each] |= {name: numbers} if numbers is not None else {}
     most = max(map(len, values.values()))
     if not most:
