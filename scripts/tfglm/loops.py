@@ -16,6 +16,7 @@ import hashlib
 import os
 import pickle
 import stat
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def compiled(function: Callable) -> Any:
     return loop
 
 
-logged = threading.Lock()
+logged, told = threading.Lock(), threading.Lock()
 
 
 def log_once(message: str) -> None:
@@ -143,7 +144,11 @@ class Cache(caching.FunctionCache):
         """Load a loop without numba's registries of what code may call, which take 0.2 s of a processor; to compile one, numba
         loads them anyway."""
         rtsys.initialize(target_context)
-        return self._load_overload(sig, target_context)
+        loop = self._load_overload(sig, target_context)
+        is_watched = sys.stderr.isatty() or "ipykernel" in sys.modules
+        if loop is None and is_watched and told.acquire(blocking=False):
+            print("tfglm compiles its loops for this machine, once; this takes some seconds", file=sys.stderr)
+        return loop
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

@@ -102,6 +102,14 @@ def test_a_changed_loop_is_compiled_again(folder: Path) -> None:
     assert len(files(folder)) == 2
 
 
+def test_who_waits_at_a_terminal_is_told_why(folder: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for lines in (1, 0):
+        monkeypatch.setattr(loops, "told", threading.Lock())
+        call(load(folder))
+        assert capsys.readouterr().err.count("compiles its loops for this machine") == lines
+
+
 def test_a_loop_that_cannot_be_kept_is_compiled(folder: Path, monkeypatch, capsys) -> None:
     """As on a full disk."""
     twice = load(folder)
