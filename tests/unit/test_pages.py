@@ -3,6 +3,7 @@
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -330,7 +331,7 @@ def test_coefficients_stand_by_term_with_aligned_decimals_labels_and_intervals_o
     assert shown.names == ["odds ratio", "from", "to", "estimate", "std. error", "p", "rows"]
     assert shown.groups[1] == ("90 % interval", 2)
     term = shown.terms[1]
-    assert (term.name, term.unit, term.against) == ("C(weekday)", "days", "Mon")
+    assert (term.name, term.unit, term.against) == ("C(weekday)", "in days", "Mon")
     monday, tuesday = term.rows
     assert (monday.level, monday.value, monday.status) == ("Mon", "1", "reference")
     assert monday.cells == ["1.000", "", "", "0.000", "", "", "1,000"]
@@ -365,6 +366,25 @@ def test_a_negative_number_has_a_minus_sign(text, shown):
 )
 def test_a_number_shows_two_digits_of_itself_and_zero_has_no_minus(value, shown):
     assert fixed(value, 2) == shown
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1e-6, "per 1,000,000 miles"), (1.0, "in miles"), (1e9, "per 0.001 miles")]
+)
+def test_a_slope_of_any_size_has_a_unit_with_which_it_is_readable(factor, unit):
+    rows = [("Intercept", "", "", 11.2, 0.03), ("x", "", "", -0.524, 0.081)]
+    table = pd.DataFrame(rows, columns=["term", "level", "reference", "estimate", "std_error"])
+    table[["estimate", "std_error"]] *= np.array([[1.0], [factor]])
+    ends = {
+        "ci_lower": table["estimate"] - 2 * table["std_error"],
+        "ci_upper": table["estimate"] + 2 * table["std_error"],
+    }
+    table = table.assign(**ends, p_value=0.01, rows=9, status="")
+    of_x = sheet(table, None, 0.95, Words({}, {"x": "miles"})).terms[1]
+    cells = of_x.rows[0].cells
+    assert of_x.unit == unit and not any("e" in cell for cell in cells)
+    estimate, error = (float(cell.replace(",", "").replace("−", "-")) for cell in cells[:2])
+    assert error / estimate == pytest.approx(-0.081 / 0.524, rel=0.02)
 
 
 @pytest.mark.parametrize("factor", [1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6])

@@ -1,5 +1,6 @@
 """The table of coefficients as a page shows it: by term, with as many digits as a reader wants; the CSV has them all."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pandas as pd
 
 from tfglm.formula.parse import term_of
+from tfglm.report.coefficient_rows import is_constant
 from tfglm.report.conditions import against, conditions
 from tfglm.report.pages import numbers_as_text
-from tfglm.report.words import Words, plain
+from tfglm.report.words import Words, amount, plain
 from tfglm.results.digits import four_that_count, p_value
 from tfglm.results.statuses import status_of
 
@@ -27,8 +29,9 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TableTerm:
-    """The coefficients of a term. `label` is its name on pages, `against` the reference level, and `holds` says at which values
-    of other columns they hold. A curve is looked at, and has no rows."""
+    """The coefficients of a term. `label` is its name on pages, `unit` the unit of a number, and of how many where the number of
+    one is tiny or huge, `against` the reference level, and `holds` says at which values of other columns they hold. A curve is
+    looked at, and has no rows."""
 
     name: str
     label: str
@@ -84,11 +87,19 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
             yield TableRow(level, value if value != level else "", cells, status_of(row), note)
 
     holding = conditions(table, words)
+    # A slope that is tiny or huge is for more or less than one unit of its number.
+    slopes = table[(table["level"] == "") & ~table["term"].map(is_constant).astype(bool)].dropna(subset=["estimate"])
+    amounts = dict(
+        zip(slopes["term"], slopes[["estimate", errors]].abs().max(axis=1).map(readable_amount), strict=True)
+    )
+    factors = table["term"].map(amounts).fillna(1.0)
+    numbers = [name for name in ("estimate", errors, *limits) if name in table]
+    table = table.assign(**{name: table[name] * factors for name in numbers})
     terms = [
         TableTerm(
             str(name),
             words.term(str(name)),
-            words.units.get(plain(str(name)), ""),
+            unit_of(words.units.get(plain(str(name)), ""), amounts.get(str(name), 1.0)),
             against(str(name), rows, words),
             holding.get(str(name), ""),
             [] if term_of(str(name)).is_curve else list(rows_of(str(name), rows)),
@@ -96,6 +107,23 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
         for name, rows in table.groupby("term", sort=False)
     ]
     return Sheet(groups, names, terms)
+
+
+def readable_amount(size: float) -> float:
+    """For how much more of its number a slope is shown, a power of 1,000; 1 unless its size is tiny or huge.
+
+    >>> readable_amount(5.24e-7), readable_amount(0.02), readable_amount(6.2e9)
+    (1000000.0, 1.0, 1e-06)
+    """
+    if size == 0 or not math.isfinite(size) or 1e-4 <= size < 1e7:
+        return 1.0
+    thousands = math.floor(math.log10(size) / 3)
+    return 1000.0 ** -(thousands + 1 if thousands < 0 else thousands - 1)
+
+
+def unit_of(unit: str, step: float) -> str:
+    """The unit of a number in a heading: `in miles`, or `per 1,000 miles`."""
+    return f"per {amount(step, unit)}" if step != 1 else f"in {unit}" if unit else ""
 
 
 def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | None:
