@@ -10,7 +10,7 @@ import polars as pl
 from tfglm.config.layouts import Numerals
 from tfglm.data.sql import expression
 from tfglm.data.values import PLAIN
-from tfglm.errors import short
+from tfglm.errors import counted, short
 from tfglm.survey.names import CONVERTED, FEW_VALUES
 
 MULTIPLES = {"k": "e3", "K": "e3", "M": "e6", "mn": "e6", "B": "e9", "bn": "e9"}
@@ -42,10 +42,12 @@ def conversion_of(texts: pl.Series, numerals: Numerals = PLAIN) -> tuple[str, pl
         between = ranges.mode().sort()[0] if 0 < 2 * len(ranges) < len(known) else ""
         parts = {side: known.str.extract(AROUND, place).drop_nulls() for place, side in ((1, "before"), (2, "behind"))}
         before, behind = (values.mode().sort().to_list()[:1] for values in parts.values())
-        # A unit that few have is another than that of the column.
-        units = [each for each in behind if each not in {"", "+", *MULTIPLES}]
+        # A unit that not all numbers have, unless they are 0, is another than that of the column.
+        measured = known.filter(known.str.contains(AROUND) & ~known.str.contains(r"^[^1-9]*$"))
+        units = [each for each in (*before, *behind) if each not in {"", "+", *MULTIPLES}]
+        units = [each for each in units if measured.str.contains(each, literal=True).all()]
         signs = [each for each in ("+", " ") if known.str.contains(each, literal=True).any()]
-        written = dict.fromkeys([*before, *units, *signs], "")
+        written = dict.fromkeys([*units, *signs], "")
         mark = "," if numerals.decimal == "." else "."
         written |= {mark: ""} if known.str.contains(rf"[0-9]\{mark}[0-9]{{3}}").any() else {}
         written |= {",": "."} if numerals.decimal == "," else {}
@@ -66,9 +68,12 @@ def conversion_of(texts: pl.Series, numerals: Numerals = PLAIN) -> tuple[str, pl
     unread = texts.filter(texts.is_not_null() & numbers.is_null())
     if len(unread) > (1 - READ) * len(known) or numbers.n_unique() <= FEW_VALUES:
         return None
-    examples = ", ".join(f"`{short(each, 30)}`" for each in unread.unique(maintain_order=True).head(3))
+    counts = unread.alias("text").value_counts(name="rows").sort("rows", "text", descending=[True, False])
+    examples = ", ".join(f"`{short(text, 30)}` in {counted(rows, 'row')}" for text, rows in counts.head(3).iter_rows())
     lost = (
-        f"; {len(unread):,} of {len(known):,} cannot be read and are missing, such as {examples}" if len(unread) else ""
+        f"; {len(unread):,} of {len(known):,} cannot be read and are missing: {examples}{', ...' if len(counts) > 3 else ''}"
+        if len(unread)
+        else ""
     )
     odd = texts.filter(texts.cast(pl.Float64, strict=False).is_null() & numbers.is_not_null())
     example = f"`{short(odd[0] if len(odd) else known[0], 30)}`"

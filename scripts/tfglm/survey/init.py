@@ -138,7 +138,8 @@ def init(
         layout, converted, conversions, remarks = with_numbers(layout, seen.rows)
         seen, labelled = replace(seen, rows=converted), remarks | labelled
     clocks = {} if known else clocks_beside_dates(layout)
-    values = seen.rows if known else seen.rows.drop(clocks.values())
+    of_layout = {*layout.columns, *conversions} - {*clocks.values()}
+    values = seen.rows if known else seen.rows.select(name for name in seen.rows.columns if name in of_layout)
     columns = [described(series, None if known else layout.columns.get(series.name)) for series in values]
     calendar = calendar_of(columns, seen.rows, seen.complete, derives=known is None, clocks=clocks)
     rows = f"{len(values):,} rows of {source}"

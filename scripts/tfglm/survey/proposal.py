@@ -510,5 +510,7 @@ def is_informative(frame: pl.DataFrame, is_factor: bool) -> bool:
     with one response are beyond all numbers with the other."""
     if is_factor:
         return frame.n_unique() == frame["value"].n_unique()
-    ranges = frame.group_by("response").agg(least=pl.min("value"), greatest=pl.max("value")).sort("least").rows()
+    ranges = (
+        frame.group_by("response").agg(least=pl.min("value"), greatest=pl.max("value")).sort("least", "greatest").rows()
+    )
     return len(ranges) == 2 and bool(ranges[0][2] <= ranges[1][1])

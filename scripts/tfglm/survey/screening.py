@@ -115,7 +115,7 @@ def are_alike(name: str, other: str) -> bool:
     same_from_end = [first == second for first, second in zip(name[::-1], other[::-1], strict=False)]
     common = sum(len(list(itertools.takewhile(bool, each))) for each in (same, same_from_end))
     is_word = sum(letter.isalpha() for letter in name) > 2
-    return is_word and abs(len(name) - len(other)) <= 1 and common >= ALIKE * len(name)
+    return is_word and len(name) == len(other) and common >= ALIKE * len(name)
 
 
 def linear_parts(rows: pl.DataFrame, numbers: Sequence[str], response: str) -> tuple[list[str], list[float]]:
