@@ -65,7 +65,9 @@ from tfglm.distribute.executor import Executor
 from tfglm.distribute.local import LocalExecutor, ThreadedExecutor
 from tfglm.errors import UserError, nearest, require, writing
 from tfglm.families.gaussian import Gaussian
+from tfglm.formula.parse import parse
 from tfglm.formula.read import columns_of
+from tfglm.formula.response import has_dot
 from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.model import Model
 from tfglm.report.model_results import ModelResults
@@ -521,14 +523,20 @@ def _fitted(
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
     raw["data"]["columns"] = [*names, *of_data.get("derive", {}), *({FILE, RANDOM} & {*columns_of(formula)})]
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
+    parse(config.models[name].formula, f"models.{name}.formula")
     every = Layout(columns={column: LayoutColumn(type="string", source=source) for column, source in names.items()})
     if problems := column_problems(config, [every]):
         indexed = [f"`{level}`" for level in getattr(getattr(data, "index", None), "names", []) if level is not None]
         hint = [f"  {', '.join(indexed)} is the index, which is no column; give data.reset_index()"] if indexed else []
         raise UserError("\n".join([*problems, *hint]))
-    used = {column for _, column in named_columns(config)} | {*columns_of(formula)}
+    used = {column for _, column in named_columns(config)}
+    used |= set() if has_dot(formula) else {*columns_of(formula)}
     columns = [column for column in (*names, *of_data.get("derive", {}), FILE, RANDOM) if column in used]
     raw["data"]["columns"] = columns or list(names)[:1]
+    if has_dot(formula):
+        for column in {*names} - used:  # `. - column` keeps no column that the rows then lack
+            formula = re.sub(rf"-\s*{column}\b", "", formula)
+        model["formula"] = formula
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
     # The types of columns that nothing names need not be found out.
     words = {

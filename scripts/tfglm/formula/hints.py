@@ -5,7 +5,7 @@ import re
 from tfglm.formula.text import QUOTED
 
 NAME = re.compile(
-    r"(?<![\w.$@'\"])(?!(?:True|False|TRUE|FALSE|T|F|NA|NULL|None|np)\b)[^\W\d]\w*(?![\w.]*\s*[(=]|\.?\w|\$|@)"
+    r"(?<![\w.$@'\"])(?!(?:True|False|TRUE|FALSE|T|F|NA|NULL|None|np)\b)[^\W\d]\w*(?![\w.]*\s*(?:\(|=(?!=))|\.?\w|\$|@)"
 )
 """A column in a formula, as far as its text shows; no function and no keyword."""
 
@@ -30,6 +30,7 @@ HINTS = {
     r"\b(?:exp2|exp10)\(": "write I(2^{x}) and I(10^{x})",
     r"\bhashed\(": "no factor needs to be hashed: data.rare merges rare levels, and a factor may have millions of them",
     r"\b(?:lag|lead)\(|(?<!\w)[lfd]\(": "rows are in no order; a column may hold the value of the row before",
+    r"\blog\([^()]*,": "for another base write log2({x}), log10({x}) or I(log({x})/log(3))",
     r"\bt2\(": "for a smooth of several columns write te({x}, {z})",
     r"\b(?:cr|cs|rcs|spline\w*|lspline|pspline)\(": "for a smooth term write s({x}, k=20); "
     "without a penalty ns({x}, df=4), which is linear at its ends, or bs({x}, df=5); for a periodic one cc({x}, df=6, "
@@ -41,8 +42,8 @@ HINTS = {
     "for its values as levels; a response may be a condition, I({x} > 0)",
     r"\b(?:ns|bs)\([^~]*\b(?:Boundary\.knots|intercept)\s*=": "write lower_bound and upper_bound for Boundary.knots, and "
     "include_intercept for intercept",
-    r"\b(?:cut|if_?else|case_when|pmin|pmax)\(|[<>]": "conditions and classes are columns under data.derive, such as "
-    "`derive: {{{x}_is_high: {x} > 10}}`",
+    r"\b(?:cut|if_?else|case_when|pmin|pmax)\(|\w*\)?\s*(?:[<>]|==)": "conditions and classes are columns under data.derive, "
+    "such as `derive: {{{x}_is_high: {x} > 10}}`",
     r"\b(?:contr\.SAS)\b|\bC\([^()]*\b(?:ref|base)\s*=": 'for a reference level write C({x}, Treatment("level")), '
     "or give the key `reference: {{{x}: level}}`",
     r"\bcontr\.(?!(?:sum|helmert|poly|diff|treatment)\b)\w+|\b(?:Sum|Diff|Helmert|Poly)\b": "codings are C({x}, "

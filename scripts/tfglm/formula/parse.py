@@ -437,8 +437,8 @@ def arithmetic_of(node: ast.expr, term: str, where: str) -> tuple[FunctionCall, 
         raise UserError(f"{where}: `{short(term)}`: {error}; define a column for it under data.derive") from None
     if len(columns) != 1:
         several = (
-            f"is of one column, not of {', '.join(sorted(columns))}; write a:b for a product of columns, and define a column "
-            "under data.derive for all else"
+            f"is of one column, not of {', '.join(sorted(columns))}; write {':'.join(sorted(columns))} for a product, and define "
+            "a column under data.derive for all else"
         )
         raise UserError(f"{where}: `{short(term)}`: arithmetic {several if columns else 'needs a column'}")
     return FunctionCall("I", {"expression": tree}), ast.Name(columns.pop())

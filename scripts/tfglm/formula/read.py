@@ -25,7 +25,7 @@ def _columns_in(word: str) -> Sequence[str]:
     try:
         return parse_term(normalised(word), word, "formula").columns
     except (*NO_CALL, UserError):
-        return re.findall(r"\b(?!True\b|False\b|None\b)[A-Za-z_]\w*\b(?!\s*[(=.])", QUOTED.sub(" ", word))
+        return re.findall(r"\b(?!(?i:true|false)\b|None\b)[A-Za-z_]\w*\b(?!\s*[(=.])", QUOTED.sub(" ", word))
 
 
 def covariates_in(formula: str) -> list[str]:
