@@ -100,7 +100,7 @@ def lock_holder() -> str:
     if not RECORD.is_file():
         return f"a run that left no record locks it; if none works here, on no machine, {unlock}"
     jobs = pending.accounts(Path.cwd())
-    return f"a run was killed, and {jobs[0]}: end its jobs with scancel, and {unlock}" if jobs else ""
+    return f"a run was killed, and {jobs[0]}: end its jobs with scancel, and repeat the command" if jobs else ""
 
 
 class RunProgress:

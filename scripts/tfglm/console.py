@@ -194,7 +194,7 @@ def begin_run(results: Path) -> None:
             return
         print("An earlier run here was killed; this one resumes it.", file=sys.stderr)
         # Its jobs notice that it is gone, and end.
-        scripts, until = str(CHECKOUT / "scripts" / ""), time.monotonic() + LONGEST_END
+        scripts, until = f"{CHECKOUT}/scripts/", time.monotonic() + LONGEST_END
         while left := processes_here(lambda word: word.startswith(scripts)):
             if time.monotonic() > until:
                 raise UserError(

@@ -126,6 +126,9 @@ MISTAKES = {
     "expected <block end>": ("problem", "the line is not indented like the others of its section"),
     "expected ',' or": ("context", "a list or mapping that begins here lacks a comma, a quote or its end"),
     "unexpected end of stream": ("context", "a text that begins here with a quote has no closing quote"),
+    "expected the node content": ("problem", "a value is missing here, or a list or mapping before has no end"),
+    "expected '<document start>'": ("problem", "the line is not indented like the others of its section"),
+    "sequence entries are not allowed": ("problem", "an entry of a list (`- ...`) needs a line of its own"),
     "cannot start any token": ("problem", "a text that begins with this sign must be in quotes"),
 }
 """What PyYAML says of common mistakes: which of its two marks has the line, and words for it."""
