@@ -903,7 +903,7 @@ def test_nothing_of_the_data_becomes_a_key_of_a_config(number):
         proposal = Proposal(response, {"c": "c"}, {text: text})
         written = config_text(text, text, text, True, proposal, Calendar(), columns)
         for read in (yaml.safe_load(written), parse(written, "x")):
-            assert set(read) == {"data", "models", "cluster"} and read["data"]["files"] == [text]
+            assert set(read) == {"data", "models"} and read["data"]["files"] == [text]
             assert read["data"]["derive"] == {"r": text} and read["data"]["where"] == {text: text}
 
 

@@ -12,7 +12,6 @@ import yaml
 
 from tfglm.config import Layout, LayoutColumn
 from tfglm.config.base import is_hidden
-from tfglm.config.cluster import LARGEST_FOR_ONE_PROCESS
 from tfglm.errors import short
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import MEANINGS, ColumnSummary
@@ -40,7 +39,6 @@ def config_text(
     values: dict[str, Any] = {"source": source, "layout": layout, "looked_at": looked_at, "bad_rows": bad_rows}
     values |= {"proposal": proposal, "response": proposal.response, "calendar": calendar, "account": account(columns)}
     values |= {"may_be_factors": may_be_factors(columns, proposal)}
-    values |= {"gigabytes": f"{LARGEST_FOR_ONE_PROCESS / 1e9:.0f}"}
     return templates().get_template("config.yaml.j2").render(values)
 
 
