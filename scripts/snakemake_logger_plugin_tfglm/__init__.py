@@ -29,6 +29,9 @@ NEEDLESS = ("Assuming unrestricted shared filesystem usage",)
 REPEATED = ("Exiting because a job execution failed", "At least one job did not complete successfully")
 """What its errors say besides, once a job has failed."""
 
+KILLED = "a run was killed: call snakemake once with --unlock, then with --rerun-incomplete; `tfglm run` needs neither"
+"""What is said of locks that no run has."""
+
 RESUME = "interrupted; run the same command to resume"
 """The last line after Ctrl-C."""
 
@@ -138,7 +141,7 @@ class LogHandler(LogHandlerBase):
     def _say_error(self, text: str) -> None:
         """An error of Snakemake. If it is one of the user's, the places in the rules are left out."""
         if text.startswith("LockException"):
-            self._say(f"error: {Path.cwd()}: {lock_holder() or 'a run was killed; `tfglm run` resumes it'}")
+            self._say(f"error: {Path.cwd()}: {lock_holder() or KILLED}")
         elif not any(words in text for words in REPEATED):
             text, places = re.subn(r"\A(?:WorkflowError in file .*, line \d+|error):\n", "error: ", text)
             self._say(re.sub(r'\n  File ".*", line \d+, in .*', "", text) if places else text)

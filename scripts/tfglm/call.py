@@ -267,7 +267,7 @@ class FittedModel(Model):
     def write_config(self, path: str | PathLike[str]) -> list[Path]:
         """Write the config with which the workflow makes the same fit, and its layout beside it; return both paths.
 
-        Raises UserError for a fit to a table, for files that are there already, and where the disk refuses.
+        Raises UserError for a fit to a table, and for files that exist or cannot be written.
         """
         if self._sections["data"]["files"] == [TABLE]:
             raise UserError(
@@ -284,10 +284,10 @@ class FittedModel(Model):
         return [config, layout]
 
     def write_pages(self, path: str | PathLike[str], command: str = "tfglm.fit(...)") -> list[Path]:
-        """Write the pages that the workflow has of a model: the first to `path`, and those it links to beside it.
+        """Write the pages of the workflow for this model: the first to `path`, and the others beside it.
 
-        Their pictures are inside of them, and `command` is what they say made them. Returns the paths. Raises UserError where
-        the disk refuses.
+        The pages contain their pictures, and show `command` as the way to make them again. Returns the paths. Raises UserError
+        if a file cannot be written, and without matplotlib.
         """
         if importlib.util.find_spec("matplotlib") is None:
             raise UserError("pages have pictures, which need matplotlib: pip install matplotlib")

@@ -203,6 +203,15 @@ def test_errors_of_the_user_are_told_in_full_without_the_places_in_the_rules(mon
     assert tell(other, logging.ERROR, event=LogEvent.ERROR, exception="NameError") == other + "\n"
 
 
+def test_a_locked_folder_says_who_locks_it(monkeypatch, capsys):
+    tell = handler(monkeypatch, capsys)
+    lock = ("LockException:\nError: Directory cannot be locked.", logging.ERROR)
+    lock_of = {"event": LogEvent.ERROR, "exception": "LockException"}
+    assert f"error: {Path.cwd()}: a run that left no record locks it" in tell(*lock, **lock_of)
+    RunProgress({}).write()
+    assert "another run works on the same files: wait for its end" in tell(*lock, **lock_of)
+
+
 def test_before_the_run_starts_answers_of_snakemake_are_shown(monkeypatch, capsys):
     tell = handler(monkeypatch, capsys)
     assert tell("Assuming unrestricted shared filesystem usage.") == ""

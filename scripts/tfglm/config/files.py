@@ -131,7 +131,7 @@ MISTAKES = {
     "sequence entries are not allowed": ("problem", "an entry of a list (`- ...`) needs a line of its own"),
     "cannot start any token": ("problem", "a text that begins with this sign must be in quotes"),
 }
-"""What PyYAML says of common mistakes: which of its two marks has the line, and words for it."""
+"""PyYAML's messages about common mistakes: which of its two marks has the line, and our words."""
 
 
 def _problem(error: yaml.YAMLError, text: str) -> str:
