@@ -35,7 +35,8 @@ def address(folder: Path) -> str:
     origin = git(folder, "remote", "get-url", "origin") if "origin" in git(folder, "remote").split() else ""
     https = re.sub(r"^(ssh://)?git@([^:/]+)[:/]", r"https://\2/", origin).removesuffix(".git")
     if not https.startswith("https://"):
-        raise ValueError(f"the remote `origin` is `{origin}`; name a public one: git remote add origin https://...")
+        do = "set-url" if origin else "add"
+        raise ValueError(f"the remote `origin` is `{origin}`; name a public one: git remote {do} origin https://...")
     return https
 
 

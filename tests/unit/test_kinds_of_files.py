@@ -7,10 +7,12 @@ import lzma
 import re
 import shlex
 import shutil
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
@@ -393,6 +395,16 @@ def test_conditions_and_random_numbers_are_those_of_the_same_csv():
         ingest(Path(name), "rows", layout, settings, Path("out"))
         of_kind[name] = content(IngestedFile.load(Path("out/manifest.json")))
     assert all(shards == of_kind["people.csv"] for shards in of_kind.values())
+
+
+@pytest.mark.parametrize("package, suffix", [("openpyxl", "xlsx"), ("pyreadstat", "dta"), ("pyreadstat", "sav")])
+def test_a_missing_package_is_named_with_its_extra(package, suffix, tmp_path, monkeypatch):
+    frame, path = pd.DataFrame({"sold": [1.5, 2.5]}), tmp_path / f"sales.{suffix}"
+    write = {"xlsx": frame.to_excel, "dta": frame.to_stata, "sav": partial(pyreadstat.write_sav, frame)}
+    write[suffix](path)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"sales.{suffix}: .* needs {package}, .* -m pip install 'tfglm\[files\]'$"):
+        surveyed(str(path))
 
 
 def test_cells_are_read_as_excel_shows_them():
