@@ -8,7 +8,7 @@ from typing import Any
 from tfglm.errors import counted
 from tfglm.formula.read import covariates_in
 from tfglm.formula.response import FINITE_RESPONSE, response_column
-from tfglm.results.digits import percent
+from tfglm.results.digits import four_that_count, percent
 
 MOST_REASONS = 6
 """Reasons for dropped rows that are named; the page of rows has them all."""
@@ -50,7 +50,7 @@ def circumstances(
     facts += [("Merged levels", "; ".join(merged))] if merged else []
     as_level = [name for name in of_model if data.get("missing", {}).get(name) == "level"]
     facts += [("Missing values", f"a level of their own in {', '.join(as_level)}")] if as_level else []
-    penalties = [f"{name} {fit[key]:.4g}" for key, name in PENALTIES.items() if fit.get(key)]
+    penalties = [f"{name} {four_that_count(fit[key])}" for key, name in PENALTIES.items() if fit.get(key)]
     facts += [("Penalty", ", ".join(penalties))] if penalties else []
     collapsed = fit.get("collapsed", {})
     if collapsed.get("distinct_rows"):

@@ -30,7 +30,7 @@ from tfglm.report.shapes import shapes_of
 from tfglm.report.words import Words
 from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import family_words
-from tfglm.results.digits import four_digits, minus
+from tfglm.results.digits import four_digits, four_that_count, statistic
 
 
 def draw_coefficients(results: ModelResults, plots: Sequence[Path]) -> None:
@@ -185,20 +185,21 @@ def in_words(fit: dict, words: Words) -> str:
     against = f", {classes_compared(fit, words)}" if fit.get("classes") else ""
     likelihood = ""
     if fit["log_likelihood"] is not None:
-        shown = [minus(f"{fit[key]:,.2f}") for key in ("log_likelihood", "aic")]
-        likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
+        likelihood = f"Log-likelihood {statistic(fit['log_likelihood'])}, AIC {statistic(fit['aic'])}. "
     family = family_words(fit, "family")
-    parameters = "".join(f", {name} {fit[name]:.4g}" for name in ("theta", "power") if fit.get(name) is not None)
+    parameters = "".join(
+        f", {name} {four_that_count(fit[name])}" for name in ("theta", "power") if fit.get(name) is not None
+    )
     collapsed, counts = "", fit.get("collapsed", {})
     if counts.get("distinct_rows"):
         collapsed = (
             f" Its {counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} different rows."
         )
-    of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
+    of_null = "" if fit["null_deviance"] is None else f" of {statistic(fit['null_deviance'])}"
     return (
         f"{family[0].upper()}{family[1:]}{parameters}, {counted(fit['rows'], 'row')}{separated}, "
         f"{counted(fit['coefficients'], 'coefficient')}{against}{errors_in_words(fit)}; "
-        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}.{collapsed}"
+        f"{ended}. {likelihood}Deviance {statistic(fit['deviance'])}{of_null}.{collapsed}"
     )
 
 
@@ -215,7 +216,7 @@ def errors_in_words(fit: dict) -> str:
         case "none":
             if "l1" not in fit:
                 return ", no standard errors"
-            penalties = [f"{name} penalty {fit[key]:.4g}" for name, key in PENALTIES if fit[key]]
+            penalties = [f"{name} penalty {four_that_count(fit[key])}" for name, key in PENALTIES if fit[key]]
             left = f", {fit['coefficients_not_zero']:,} of them not zero" if fit["l1"] else ""
             return f"{left}, {' and '.join(penalties)}"
         case kind:
