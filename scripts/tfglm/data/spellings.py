@@ -13,18 +13,21 @@ import polars as pl
 from tfglm.errors import UserError
 
 TOKENS = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\s+|[^\W\d]\w*(?:\.[^\W\d]\w*)*|\d[\w.]*|%in%|%%|%/%"""
-    r"""|&&|\|\||!~~?\*?|~~\*?|~\*|[!<>=]=|<>|\*\*|.""",
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\s+|[^\W\d]\w*(?:\.[^\W\d]\w*)*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*|%in%|%%|%/%"""
+    r"""|&&|\|\||!~~?\*?|~~\*?|~\*|<=>|\^@|[!<>=]=|<>|\*\*|//|::|.""",
     re.DOTALL,
 )
 
-FOREIGN = re.compile(r"(?i)[&|!~]|%in%|\b(?:is\.na|(?:pd\.)?(?:isna|isnull|notna|notnull)|if_?else)\s*\(")
-"""What a text has at least that is translated."""
+SIGNS = {"&": "AND", "&&": "AND", "|": "OR", "!": "NOT"}
+CALLS = {
+    **dict.fromkeys(("is.na", "isna", "isnull", "pd.isna", "pd.isnull"), "({0} IS NULL)"),
+    **dict.fromkeys(("notna", "notnull", "pd.notna", "pd.notnull"), "({0} IS NOT NULL)"),
+    **dict.fromkeys(("ifelse", "if_else"), "(CASE WHEN {0} THEN {1} WHEN NOT ({0}) THEN {2} END)"),
+}
+"""The SQL for functions of R and pandas, with their arguments."""
 
-TESTS = dict.fromkeys(("is.na", "isna", "isnull", "pd.isna", "pd.isnull"), "IS NULL") | dict.fromkeys(
-    ("notna", "notnull", "pd.notna", "pd.notnull"), "IS NOT NULL"
-)
-SIGNS = {"&": " AND ", "&&": " AND ", "|": " OR ", "!": " NOT "}
+FOREIGN = re.compile(rf"(?i)[&|!~]|%in%|\b(?:{'|'.join(map(re.escape, CALLS))})\s*\(")
+"""What a text has at least that is translated."""
 
 WORDS = {
     r"\b(current_date|current_time|current_timestamp|localtime|localtimestamp|now(?= ?\())\b": (
@@ -127,10 +130,15 @@ def in_sql(text: str, where: str) -> str:
     words that mean different things.
 
     >>> in_sql("!is.na(x) & g %in% c('a', 'b')", "data.where.known")
-    " NOT (x IS NULL)  AND  COALESCE(g IN ('a', 'b'), FALSE)"
+    "NOT (x IS NULL) AND COALESCE(g IN ( 'a' , 'b' ), FALSE)"
     """
     check_words(text, where)
-    return translated(TOKENS.findall(text)) if FOREIGN.search(text) else text
+    return translated([token for token in tokens_of(text) if token != " "]) if FOREIGN.search(text) else text
+
+
+def tokens_of(text: str) -> list[str]:
+    """The words and signs of an expression, with a blank for blanks and comments."""
+    return [" " if token.isspace() or token.startswith(("--", "/*")) else token for token in TOKENS.findall(text)]
 
 
 def translated(tokens: Sequence[str]) -> str:
@@ -139,37 +147,27 @@ def translated(tokens: Sequence[str]) -> str:
     place = 0
     while place < len(tokens):
         token, place = tokens[place], place + 1
-        word, after = token.lower(), following(tokens, place)
-        end = closing(tokens, after) if tokens[after : after + 1] == ["("] else 0
-        if end and (word in TESTS or word in ("ifelse", "if_else")):
-            arguments = [translated(part).strip() for part in at_commas(tokens[after + 1 : end])]
-            if word in TESTS and len(arguments) == 1:
-                written.append(f"({arguments[0]} {TESTS[word]})")
+        sql = CALLS.get(token.lower())
+        if sql and tokens[place : place + 1] == ["("]:
+            end = closing(tokens, place)
+            arguments = [translated(part) for part in at_commas(tokens[place + 1 : end])]
+            if end < len(tokens) and len(arguments) == (3 if "{2}" in sql else 1):
+                written.append(sql.format(*arguments))
                 place = end + 1
                 continue
-            if word not in TESTS and len(arguments) == 3:
-                condition, yes, no = arguments
-                written.append(f"(CASE WHEN {condition} THEN {yes} WHEN NOT ({condition}) THEN {no} END)")
-                place = end + 1
-                continue
-        first = following(tokens, after + 1) if tokens[after : after + 1] == ["c"] else after
-        if word == "%in%" and tokens[first : first + 1] == ["("]:
-            end = closing(tokens, first)
-            start = operand(written)
-            inside = translated(tokens[first : end + 1])
-            written[start:] = [f"COALESCE({''.join(written[start:]).strip()} IN {inside}, FALSE)"]
+        start = place + (tokens[place : place + 1] == ["c"])
+        if token.lower() == "%in%" and tokens[start : start + 1] == ["("]:
+            end, left = closing(tokens, start), operand(written)
+            written[left:] = [f"COALESCE({' '.join(written[left:])} IN {translated(tokens[start : end + 1])}, FALSE)"]
             place = end + 1
             continue
-        is_prefix = token == "~" and tokens[after : after + 1] == ["("] and not is_value(written)
-        written.append(" NOT " if is_prefix else SIGNS.get(token, token))
-    return "".join(written)
-
-
-def following(tokens: Sequence[str], place: int) -> int:
-    """The place of the next token that is no blank."""
-    while place < len(tokens) and tokens[place].isspace():
-        place += 1
-    return place
+        is_prefix = (
+            token == "~"
+            and tokens[place : place + 1] == ["("]
+            and written[-1:] in ([], ["("], ["AND"], ["OR"], ["NOT"])
+        )
+        written.append("NOT" if is_prefix else SIGNS.get(token, token))
+    return " ".join(written)
 
 
 def closing(tokens: Sequence[str], start: int) -> int:
@@ -187,39 +185,25 @@ def at_commas(tokens: Sequence[str]) -> list[list[str]]:
     parts, depth = [list[str]()], 0
     for token in tokens:
         depth += (token == "(") - (token == ")")
-        if token == "," and not depth:
-            parts.append([])
-        else:
-            parts[-1].append(token)
+        parts += [[]] if token == "," and not depth else []
+        parts[-1] += [token] if token != "," or depth else []
     return parts
 
 
-def operand(written: list[str]) -> int:
+def operand(written: Sequence[str]) -> int:
     """Where the operand begins that ends a list of tokens: a name, a number, a text, or a call."""
-    place = len(written) - 1
-    while place > 0 and written[place].isspace():
-        place -= 1
-    if written[place : place + 1] == [")"]:
-        depth = 0
-        for start in range(place, -1, -1):
-            depth += (written[start] == ")") - (written[start] == "(")
-            if not depth:
-                is_call = start > 0 and re.fullmatch(r"(?!(?i:and|or|not)$)\w+", written[start - 1])
-                return start - 1 if is_call else start
-    return max(place, 0)
-
-
-def is_value(written: Sequence[str]) -> bool:
-    """Whether tokens end with a value, after which an operator follows."""
-    last = next((token.strip() for token in reversed(written) if not token.isspace()), "")
-    return bool(re.search(r"[\w'\"`)]$", last)) and last.upper() not in ("AND", "OR", "NOT", "WHEN", "THEN", "ELSE")
+    start, depth = len(written) - 1, 0
+    if written[-1:] != [")"]:
+        return max(start, 0)
+    while start > 0 and (depth := depth + (written[start] == ")") - (written[start] == "(")):
+        start -= 1
+    return start - 1 if start and re.fullmatch(r"(?!(?i:and|or|not)$)\w+", written[start - 1]) else start
 
 
 def check_words(text: str, where: str) -> None:
     """Raise UserError for WORDS."""
-    # Texts, quoted names and comments have no words.
-    tokens = (" " if token[0] in "'\"`-/" or token.isspace() else token for token in TOKENS.findall(text))
-    bare = re.sub(" +", " ", "".join(tokens)).lower()
+    # Texts and quoted names have no words.
+    bare = re.sub(" +", " ", "".join(" " if token[0] in "'\"`" else token for token in tokens_of(text))).lower()
     for words, (reason, remedy) in WORDS.items():
         if found := re.search(words, bare):
             raise UserError(f"{where}: `{text}` {reason.format(found[found.lastindex or 0].upper())}\n  {remedy}")
@@ -228,27 +212,22 @@ def check_words(text: str, where: str) -> None:
 def remedies(text: str, known: Mapping[str, pl.DataType]) -> list[str]:
     """What to write for an expression that is no SQL, and in general, with the columns that are known."""
     found = []
-    tokens = TOKENS.findall(text)
-    for place, token in enumerate(tokens):
+    tokens = [token for token in tokens_of(text) if token != " "]
+    for place, token in enumerate(tokens, start=1):
         word = token.lower()
-        name = word.rpartition(".")[2] if word not in OURS else word
-        after = following(tokens, place + 1)
-        if name in OURS and (not token[0].isalpha() or tokens[after : after + 1] == ["("]):
-            arguments = (
-                ["".join(part).strip() for part in at_commas(tokens[after + 1 : closing(tokens, after)])]
-                if token[0].isalpha()
-                else []
-            )
-            of_object = word.rpartition(".")[0] if name in ("isin", "fillna", "len") else ""
+        of_object, _, name = ("", "", word) if word in OURS else word.rpartition(".")
+        is_called = tokens[place : place + 1] == ["("]
+        if name in OURS and (is_called or not token[0].isalpha()):
+            inside = tokens[place + 1 : closing(tokens, place)] if token[0].isalpha() else []
+            arguments = [" ".join(part) for part in at_commas(inside)]
+            first = [of_object] if of_object not in ("", "np", "pd") else []
             words = OURS[name].replace("{*}", ", ".join(arguments)).replace("{||}", " || ".join(arguments))
-            for number, argument in enumerate(
-                [of_object, *arguments] if of_object else [*arguments, "...", "...", "..."]
-            ):
+            for number, argument in enumerate([*first, *arguments, "...", "...", "..."]):
                 words = words.replace(f"{{{number}}}", argument)
             found.append(f"write {words} for `{token}`")
-        elif name in OF_COLUMNS and tokens[after : after + 1] == ["("]:
+        elif is_called and name in OF_COLUMNS:
             found.append(f"`{token}` looks at other rows, and an expression sees its own row alone")
-        elif word.startswith("np.") and tokens[after : after + 1] == ["("]:
+        elif is_called and of_object == "np":
             found.append(f"write {name.upper()} for `{token}`")
     return found[:2] or [f"write it as in `{example(known)}`"]
 
