@@ -133,3 +133,16 @@ def test_parts_that_are_no_keys_are_refused(formula):
     derive = {"late": "delay > 15", "carrier_w": "w + 1"}
     offset = {"offset": "day"} if "offset(w)" in formula else {}
     assert PARTS[formula] in message(load, config(formula, {"derive": derive}, **offset), "config")
+
+
+def test_a_subset_is_a_frequency_that_models_of_the_same_rows_share():
+    raw = config("y ~ n", subset="day > 1")
+    raw["models"] |= {"other": raw["models"]["m"], "counted": raw["models"]["m"] | {"frequency": "w"}}
+    loaded = load(raw | {"compare": ["m", "other"]}, "config")
+    assert [model.frequency for model in loaded.models.values()] == ["subset_m", "subset_m", "subset_counted"]
+    assert loaded.data.derive["subset_counted"] == "CASE WHEN (day > 1) THEN w ELSE 0 END"
+    assert "not of the same rows, as their `subset`" in message(
+        load,
+        raw | {"models": raw["models"] | {"m": raw["models"]["m"] | {"subset": "day > 2"}}, "compare": ["m", "other"]},
+        "c",
+    )

@@ -298,10 +298,11 @@ class Added:
 
     def subset(self, model: dict[str, Any], name: str, columns: Collection[str]) -> dict[str, Any]:
         """The section of a model with its subset as a frequency: 0 outside, and else that of the model, or 1."""
-        column, condition = f"{SUBSET}{name}", model.get("subset")
-        if not isinstance(condition, str) or model.get("frequency") == column:
+        condition, frequency = model.get("subset"), model.get("frequency") or 1
+        if not isinstance(condition, str) or str(frequency).startswith(SUBSET):
             return model
-        sql = f"CASE WHEN ({condition}) THEN {model.get('frequency') or 1} ELSE 0 END"
+        sql = f"CASE WHEN ({condition}) THEN {frequency} ELSE 0 END"
+        column = next((each for each, known in self.derive.items() if known == sql), f"{SUBSET}{name}")
         self.add(column, sql, columns, f"subset of {name}")
         self.columns += [column] if column not in self.columns else []
         return {**model, "frequency": column}
