@@ -66,7 +66,7 @@ from tfglm.distribute.local import LocalExecutor, ThreadedExecutor
 from tfglm.errors import UserError, nearest, require, writing
 from tfglm.families.gaussian import Gaussian
 from tfglm.formula.parse import parse
-from tfglm.formula.read import columns_of
+from tfglm.formula.read import columns_of, factors_in
 from tfglm.formula.response import has_dot
 from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.model import Model
@@ -164,7 +164,9 @@ class FittedModel(Model):
         return path
 
     def _average(self) -> None:
-        """Average over the training rows what tables need."""
+        """Average over the training rows what tables need. Raises UserError if factors are absorbed."""
+        if self._saved.design.absorbed:
+            raise UserError("absorb: a model with absorbed factors has no margins, which depend on their coefficients")
         averaged = margins.average_for_tables(self._saved, self._ingested, self._settings)
         averaged.write(self._files.averages, self._files.fit)
 
@@ -303,7 +305,8 @@ class FittedModel(Model):
     def _picture(self, most: int) -> str:
         results = ModelResults(self.folder, self._settings, NO_WORDS)
         table = results.coefficients
-        if importlib.util.find_spec("matplotlib") is None or set(table["term"]) <= {INTERCEPT, THRESHOLD}:
+        drawn = {term for term in table["term"] if not any(factor.is_curve for factor in factors_in(term))}
+        if importlib.util.find_spec("matplotlib") is None or drawn <= {INTERCEPT, THRESHOLD}:
             return ""
         results.coefficients = table.head(most)
         svg = self._drawn("coefficients", results)
@@ -353,7 +356,7 @@ class FittedModel(Model):
     def __reduce__(self) -> tuple[Any, ...]:
         """A fit is pickled with its files, but without its rows; what tables need of the rows is computed before."""
         if not self._files.averages.is_file():
-            with suppress(UserError):
+            with suppress(UserError), quietly(self.name):
                 self._average()
         paths = [
             path

@@ -278,6 +278,7 @@ def test_a_notebook_shows_the_table_and_a_picture(monkeypatch):
     assert set(cells) - {""} <= {*fitted.summary().split()}
     assert 'src="data:image/svg+xml;base64,' in page and "http" not in page
     assert "and 130 more coefficients" in many._repr_html_() and "and 50 more coefficients" in many.summary()
+    assert "<img" not in tfglm.fit("delay ~ te(distance, day)", FRAME)._repr_html_()  # its coefficients mean nothing
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "<table>" in fitted._repr_html_() and "<img" not in fitted._repr_html_()
 
@@ -441,6 +442,8 @@ def test_a_table_is_asked_for_by_name():
     assert len(fitted.table("pairwise")) == 3 and len(fitted.table("contrasts")) == 1
     with pytest.raises(UserError, match=r"^there is no table `pairwize`; did you mean `pairwise`\?"):
         fitted.table("pairwize")
+    with pytest.raises(UserError, match=r"^absorb: a model with absorbed factors has no margins"):
+        tfglm.fit("delay ~ distance", FRAME, absorb=["day"]).margins()
     with pytest.raises(UserError, match=r"^metrics\.json: a call makes no such file"):
         _ = fitted.metrics
 
