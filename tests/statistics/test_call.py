@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import statsmodels.formula.api as smf
+from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -298,6 +299,9 @@ def test_an_estimator_works_where_scikit_learn_fits_copies():
     numbers = FRAME[["distance", "day"]]
     expected = tfglm.fit("delay ~ s(distance, k=5) + day", FRAME).predict(FRAME)["mean"]
     assert np.allclose(scaled.fit(numbers, FRAME["delay"]).predict(numbers), expected, rtol=1e-6)
+    far = tfglm.fit("delay ~ far", FRAME, derive={"far": "distance > 500"})
+    copy = clone(far.estimator()).fit(FRAME[["distance"]], FRAME["delay"])
+    assert np.array_equal(copy.predict(FRAME[["distance"]]), far.predict(FRAME)["mean"])
     texts = FormulaClassifier().fit(covariates, np.where(FRAME["late"] == 1, "yes", "no"))
     assert texts.classes_.tolist() == ["no", "yes"] and set(texts.predict(covariates)) <= {"no", "yes"}
     with pytest.raises(UserError, match=r'unseen level; with `unseen="reference"` they get one'):

@@ -57,9 +57,10 @@ class FormulaEstimator(BaseEstimator):
     def fitted(cls, model: Any, unseen: unseen_levels.Policy, columns: list[str]) -> "FormulaEstimator":
         """The estimator of a `model.Model`, whose predictions read these columns."""
         said = model.fit["provenance"]["model"]
-        keys = {name: value for name, value in said.items() if name not in ("formula", "family")}
-        levels = {name: model.fit["provenance"].get("data", {}).get(name) for name in ("order", "rare")}
-        keys |= {name: value for name, value in levels.items() if value}
+        # A subset is in what is derived, too: a frequency of 0 elsewhere.
+        keys = {name: value for name, value in said.items() if name not in ("formula", "family", "subset")}
+        of_data = {name: model.fit["provenance"].get("data", {}).get(name) for name in ("order", "rare", "derive")}
+        keys |= {name: value for name, value in of_data.items() if value}
         made = cls(model.fit["formula"], model.fit["family"], keys, unseen)
         made.model_, made.feature_names_in_, made.n_features_in_ = model, np.array(columns, object), len(columns)
         return made
@@ -80,6 +81,8 @@ class FormulaEstimator(BaseEstimator):
             what = "has trials or an offset of another model" if response.isidentifier() else f"computes `{response}`"
             raise UserError(f"estimator: the model {what}, so y cannot be its response; fit it by `tfglm.fit`")
         frame = self._named(X)
+        if "derive" in keys:
+            keys["derive"] = {name: sql for name, sql in keys["derive"].items() if name not in frame}
         if not formula:
             while response in frame:
                 response += "_"
