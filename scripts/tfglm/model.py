@@ -87,7 +87,7 @@ KEYS_OF_MAKETABLES = {
     "std_errors": "se_type",
 }
 LIMITS_OF_MAKETABLES = {"ci95l": "conf.low", "ci95u": "conf.high"}
-"""Names that maketables has for those of broom."""
+"""The names of maketables for names of broom."""
 
 
 class ModelSummary(str):
@@ -180,7 +180,7 @@ class Model:
         Parameters
         ----------
         conf_level
-            The coverage of the intervals. By default that of the fit (the key `confidence`, 0.95).
+            The coverage of the intervals, by default the key `confidence` of the fit (0.95).
         exponentiate
             Whether to return the exponentials of estimates and limits: odds ratios, rate ratios, or ratios of geometric means
             for a logarithm. Standard errors stay as they are.
@@ -223,7 +223,7 @@ class Model:
         return with_classes(table).set_index(["term", "level"])
 
     def _rate_of_exponentials(self) -> float:
-        """What a coefficient is multiplied by before its exponential. Raises UserError if this has no meaning."""
+        """The factor of a coefficient before its exponential. Raises UserError if this has no meaning."""
         link = self.fit.get("link")
         if logarithm := logarithm_of(self.fit["formula"], self.fit["family"], link):
             return logarithm.rate
@@ -370,8 +370,8 @@ class Model:
     def estimator(self, unseen: unseen.Policy = "missing") -> "FormulaClassifier | FormulaRegressor":
         """Return the model as an estimator of scikit-learn: `predict`, and `predict_proba` for 0 and 1 or classes.
 
-        `unseen` is that of `predict`. A row without a prediction is refused. `fit(X, y)`, which `cross_val_score`, `Pipeline` and
-        `GridSearchCV` call of copies, fits the same formula and keys to other rows by `tfglm.fit`.
+        `unseen` is as in `predict`; the estimator refuses a row without a prediction. `cross_val_score`, `Pipeline` and
+        `GridSearchCV` call `fit(X, y)` of copies, which fits the same formula and keys to other rows by `tfglm.fit`.
 
         >>> tfglm.load("results/flights/models/late").estimator().predict_proba(pd.DataFrame({"carrier": ["UA"]})).round(9)
         array([[0.4, 0.6]])

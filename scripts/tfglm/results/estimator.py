@@ -23,7 +23,7 @@ FORBIDDEN = ("trials", "offset_from")
 
 
 class FormulaEstimator(BaseEstimator):
-    """What the estimators of numbers and of classes have. scikit-learn's conventions name parameters and attributes.
+    """The base of both estimators. scikit-learn's conventions name parameters and attributes.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class FormulaEstimator(BaseEstimator):
     Attributes
     ----------
     model_
-        What `tfglm.fit` returned.
+        The result of `tfglm.fit`.
     """
 
     model_: Any
@@ -55,7 +55,7 @@ class FormulaEstimator(BaseEstimator):
 
     @classmethod
     def fitted(cls, model: Any, unseen: unseen_levels.Policy, columns: list[str]) -> "FormulaEstimator":
-        """The estimator of a `model.Model`, whose predictions read these columns."""
+        """Return the estimator of a `model.Model`; its predictions read these columns."""
         said = model.fit["provenance"]["model"]
         # A subset is in what is derived, too: a frequency of 0 elsewhere.
         keys = {name: value for name, value in said.items() if name not in ("formula", "family", "subset")}
@@ -66,7 +66,7 @@ class FormulaEstimator(BaseEstimator):
         return made
 
     def set_params(self, **params: Any) -> "FormulaEstimator":
-        """Set parameters by name. A name that is none is one of `keys`."""
+        """Set parameters by name. Other names belong to `keys`."""
         own = self._get_param_names()
         super().set_params(**{name: value for name, value in params.items() if name.partition("__")[0] in own})
         if keys := {name: value for name, value in params.items() if name.partition("__")[0] not in own}:
@@ -74,7 +74,7 @@ class FormulaEstimator(BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: np.ndarray) -> None:
-        """Fit rows of which X is checked, or a frame."""
+        """Fit a frame or a checked array to a response."""
         formula, family, keys = self.formula, self.family, dict(self.keys or {})
         response = response_text(formula) if formula else "y"
         if not response.isidentifier() or any(keys.get(name) for name in FORBIDDEN):
@@ -90,14 +90,14 @@ class FormulaEstimator(BaseEstimator):
         self.model_ = tfglm.fit(formula, frame.assign(**{response: y}), family, **keys)
 
     def _named(self, X: Any) -> pd.DataFrame:
-        """The columns with names: those of a frame, or x0, x1, ..., which scikit-learn gives to those of an array."""
+        """The columns as a frame. Columns of an array are called x0, x1, ..., as scikit-learn does."""
         names = list(X.columns) if isinstance(X, pd.DataFrame) else [f"x{place}" for place in range(X.shape[1])]
         if not self.formula and not all(isinstance(name, str) and name.isidentifier() for name in names):
             names = [f"x{place}" for place in range(len(names))]
         return pd.DataFrame(X).set_axis(names, axis=1)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        """X and y, of which scikit-learn has checked what it can: a frame may have text."""
+        """Check X and y by the rules of scikit-learn; a frame may have text."""
         if not isinstance(X, pd.DataFrame):
             return validate_data(self, X, y, ensure_min_samples=2)
         if y is None:
