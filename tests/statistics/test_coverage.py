@@ -25,12 +25,6 @@ def linear_predictor(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return eta.to_numpy(), np.array([-0.4, 0.4, -0.3, 0.6, 0.5, -0.2])
 
 
-def coverage(fits: list[np.ndarray], truth: np.ndarray, chosen: int) -> tuple[np.ndarray, np.ndarray]:
-    """The share of intervals of 1.96 errors that hold the truth, and the standard deviation of (estimate - truth) / error."""
-    z = np.stack([(fit[0] - truth) / fit[chosen] for fit in fits])
-    return (np.abs(z) <= 1.959964).mean(0), z.std(0)
-
-
 @pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say(tmp_path):
     frame = covariates()
@@ -39,21 +33,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(tmp_path):
     random = np.random.default_rng(2)
     mean = scipy.special.expit(eta)
     fits = [replicates.fit((random.random(ROWS) < mean).astype(float)) for _ in range(1000)]
-    covered, spread = coverage(fits, truth, 1)
+    z = np.stack([(fit[0] - truth) / fit[1] for fit in fits])
+    covered, spread = (np.abs(z) <= 1.959964).mean(0), z.std(0)
     assert np.all((covered >= 0.935) & (covered <= 0.965)), covered
     assert np.all((spread >= 0.95) & (spread <= 1.05)), spread
-
-
-@pytest.mark.slow
-def test_where_rows_of_a_day_are_alike_only_errors_by_cluster_hold_up(tmp_path):
-    frame = covariates()
-    eta, truth = linear_predictor(frame)
-    replicates = Replicates(frame, "carrier + hour + wind", "gaussian", tmp_path, std_errors="cluster(date)")
-    random = np.random.default_rng(3)
-    date = frame["date"].to_numpy()
-    fits = [replicates.fit(eta + random.normal(size=100)[date] + random.normal(size=ROWS)) for _ in range(300)]
-    covered, _ = coverage(fits, truth, 1)
-    assert np.all((covered >= 0.93) & (covered <= 0.97)), covered
-    classical, _ = coverage(fits, truth, 2)
-    # What is the same for all flights of a day: the wind, and the intercept.
-    assert classical[-1] < 0.7 and classical[0] < 0.8, classical
