@@ -111,8 +111,8 @@ bench-absorb: $(BIN)/.ready-dev
 bench-collapse: $(BIN)/.ready-dev
 	$(BIN)/python benchmarks/collapse.py
 
-# The time from a small CSV file to its pages, mostly that of starting programs (ten minutes, 2 GB), against glum if `make bench-fit`
-# has installed it; writes benchmarks/results/start.json and docs/benchmarks.md.
+# The time from a small CSV file to its pages, mostly that of starting programs, and of one call (20 minutes, 3 GB), against glum,
+# pyfixest and statsmodels if .venv-bench has them; writes benchmarks/results/start.json and docs/benchmarks.md.
 bench-start: $(BIN)/.ready
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/page.py
