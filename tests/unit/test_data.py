@@ -295,7 +295,10 @@ def test_the_account_says_where_every_row_went(tmp_path):
             "predict": {"rows": 1, "dropped": {}, "used": 1},
         },
     }
-    assert account([file], merge([file])) == {**expected, "rare": {}, "alike": {}, "files": {"flights": expected}}
+    merged = merge([file])
+    known = {"columns": {"carrier": "text", "delay": "number"}, "data": merged.data}
+    told = {**expected, "rare": {}, "alike": {}, "files": {"flights": expected}}
+    assert account([file], merged) == told | known
     assert merge([file]).rows == {"train": 1, "evaluate": 2, "predict": 1}
 
 

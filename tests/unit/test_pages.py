@@ -196,7 +196,7 @@ PAGES = {
         "tests": [{"model": HOSTILE, "within": HOSTILE, "chi_squared": "1.00", "df": 1, "p_value": "0.5"}],
         "problems": [HOSTILE],
     },
-    "model": {"summary": [HOSTILE, HOSTILE], "table": FRAME, "more": 1},
+    "model": {"summary": [HOSTILE, HOSTILE], "table": FRAME, "more": 1, "picture": "data:,", "below": [HOSTILE]},
     "home": {
         "title": HOSTILE,
         "data": HOSTILE,
