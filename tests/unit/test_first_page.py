@@ -98,7 +98,13 @@ def test_the_first_screen_has_three_effects_by_their_evidence_and_what_limits_tr
     assert limits(fit | {"std_errors": {"kind": "classical"}, "warnings": []}, tests[:1]) == [
         "Intervals are right if rows are independent."
     ]
-    assert lead_effects([], tests[:0]) == []
+    # What is not clear is no strongest effect, and a curve without a clear slope has its shape.
+    unclear = TermSentences("age", ["anything."], sizes=[Effect(0.1, -1.0, 1.2)])
+    shown = lead_effects(
+        [unclear, TermSentences("x", ["slope."], sizes=[sure])], tests, {"age": "rises.", "x": "falls."}
+    )
+    assert {each.sentence: bool(each.picture) for each in shown} == {"slope.": True, "rises.": False}
+    assert lead_effects([unclear], tests[:0]) == []
 
 
 def test_columns_have_their_labels():

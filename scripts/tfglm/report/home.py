@@ -319,6 +319,14 @@ def curves(model: ModelResults) -> list[str] | None:
     return shapes.shapes_of(model.fit, model.curves, model.words)
 
 
+def curves_by_column(model: ModelResults) -> dict[str, str]:
+    """The shape of the only curve of a column in words; a column with several, or without a clear one, is left out."""
+    factors = chain.from_iterable(term_of(str(term)).factors for term in model.coefficients["term"].unique())
+    labels = {model.words.column(factor.columns[0]): factor.columns[0] for factor in factors if factor.is_curve}
+    said = [(shape.partition(":")[0], shape) for shape in curves(model) or []]
+    return {labels[name]: shape for name, shape in said if name in labels and "no clear change" not in shape}
+
+
 def parallel_slopes(model: ModelResults) -> tuple[str, pd.DataFrame] | None:
     """What the tests of parallel slopes of ordered classes say: a sentence, and the test of each term."""
     tested = model.fit.get("parallel_slopes", {}).get("tests")
@@ -428,7 +436,7 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
     "regression": lambda model: model.family.regression,
     "fitted": how_fitted,
     "effects": effects,
-    "lead": lambda model: lead_effects(effects(model), model.table("terms")),
+    "lead": lambda model: lead_effects(effects(model), model.table("terms"), curves_by_column(model)),
     "limits": lambda model: limits(model.fit, model.table("terms")),
     "curves": curves,
     "drawn": drawn_effects,

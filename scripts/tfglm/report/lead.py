@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -32,9 +33,11 @@ class LeadEffect:
     picture: Markup
 
 
-def lead_effects(effects: Sequence[TermSentences], tests: pd.DataFrame) -> list[LeadEffect]:
-    """The effects of the terms with the strongest evidence, in the order of it; further ones of the same terms where there are
-    few terms.
+def lead_effects(
+    effects: Sequence[TermSentences], tests: pd.DataFrame, shapes: Mapping[str, str] = MappingProxyType({})
+) -> list[LeadEffect]:
+    """The clear effects of the terms with the strongest evidence, in the order of it; further ones of the same terms where there
+    are few terms.
 
     Parameters
     ----------
@@ -42,18 +45,28 @@ def lead_effects(effects: Sequence[TermSentences], tests: pd.DataFrame) -> list[
         All sentences about a model.
     tests
         The joint tests: term, chi_squared and df.
+    shapes
+        The shape of the curve of a column in words, which stands for an average slope that is not clear. Its picture is in the
+        section of the model.
     """
-    told = []
+    told: list[tuple[int, float, Effect | None, bool, str]] = []
     for each in effects:
         of_term = sorted(zip(each.sizes, each.sentences, strict=False), key=lambda one: -evidence(one[0]))
         told += [
             (place, -max(evidence(size), joint_evidence(each.term, tests)), size, each.of_response, sentence)
             for place, (size, sentence) in enumerate(of_term)
+            if size.is_clear
         ]
+    sloping = {each.term for each in effects if any(size.is_clear for size in each.sizes)}
+    told += [
+        (0, -joint_evidence(column, tests), None, False, shape)
+        for column, shape in shapes.items()
+        if column not in sloping
+    ]
     chosen = sorted(told, key=lambda one: one[:2])[:MOST]
-    axes = {kind: axis([size for _, _, size, of, _ in chosen if of is kind]) for kind in (True, False)}
+    axes = {kind: axis([size for _, _, size, of, _ in chosen if size and of is kind]) for kind in (True, False)}
     return [
-        LeadEffect(sentence, axes[kind].interval(size.estimate, size.lower, size.upper))
+        LeadEffect(sentence, axes[kind].interval(size.estimate, size.lower, size.upper) if size else Markup())
         for _, _, size, kind, sentence in chosen
     ]
 
@@ -81,7 +94,7 @@ def axis(effects: Sequence[Effect]) -> InlineAxis:
 def limits(fit: Mapping[str, Any], tests: pd.DataFrame) -> list[str]:
     """What limits trust in the numbers of a regression, in sentences."""
     kind, found = fit["std_errors"]["kind"], []
-    warned = [f"{short(warning, LONGEST_WARNING)}." for warning in fit["warnings"][:MOST]]
+    warned = [f"Warning: {short(warning, LONGEST_WARNING)}." for warning in fit["warnings"][:MOST]]
     if kind == "cluster":
         clusters, column = fit["std_errors"]["clusters"] or 0, fit["std_errors"]["column"]
         found.append(f"Intervals allow for rows with the same {column} being alike.")
