@@ -171,9 +171,10 @@ def largest(table: pd.DataFrame) -> float:
 
 def units_of(extents: pd.Series, size: float, reaches: pd.Series) -> pd.Series:
     """For each number the power of ten of its units whose effect is nearest to this size: that of a mile would be invisible.
-    It is at most what the number reaches over."""
+    It is at most what the number reaches over. One unit is shown rather than a tenth, if the number reaches over one."""
     ratios = np.where((extents > 0) & np.isfinite(extents), size / extents.where(extents > 0, 1.0), 1.0)
     powers = np.minimum(np.round(np.log10(ratios)), np.floor(np.log10(reaches) + 1e-9))
+    powers = np.where((reaches >= 1) & (powers == -1), 0.0, powers)
     return pd.Series(10.0**powers, extents.index)
 
 

@@ -106,7 +106,9 @@ def with_error(estimate: float, errors: Sequence[float]) -> tuple[str, list[str]
 
 def statistic(value: float) -> str:
     """A statistic of a model: a whole number, or four digits and more."""
-    if value == round(value) or abs(value) >= 1e7:
+    if value == round(value) and abs(value) < LARGEST:
+        return str(minus(f"{value:,.0f}"))
+    if abs(value) >= 1e7:
         return fixed(value, 0)
     return fixed(value, 2 if abs(value) > 100 else 4)
 
