@@ -361,11 +361,12 @@ class CR2(Clustered):
         wild = {}
         if FEWEST_CLUSTERS <= self.count <= MOST_CLUSTERS and self.raw_scores is not None:
             wild = wild_bootstrap(self.bread, self.model.information, self.raw_scores, contrasts, np.flatnonzero(few))
+        needed = fewest.df if self.count <= MOST_CLUSTERS else min(fewest.df, fewest.df_many)
         return Reference(
             df,
             True,
             share < SEEN,
-            fewest.df,
+            needed,
             df_by_design=df_by_design,
             wild=wild,
             count=self.count,
