@@ -223,7 +223,7 @@ def public(text: str) -> Iterator[tuple[str, list[str], set[str], set[str], str]
         *kinds, written = (
             [*columns.split("; "), ""] if not columns.endswith(("; sep", "; bare")) else columns.split("; ")
         )
-        rows = pl.DataFrame({"_row": range(2 * ROWS)})
+        rows = pl.DataFrame({"_row": range(ROWS)})
         for column, _, kind in (each.partition(":") for each in kinds):
             rows = rows.with_columns(values_of(kind, len(rows), random, rows).alias(column))
         rows = rows.select(column for column in rows.columns if not column.startswith("_"))

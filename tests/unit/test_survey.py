@@ -24,6 +24,8 @@ from tfglm.families.gaussian import Gaussian
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.collinear import inflation
 from tfglm.survey.columns import ColumnSummary
+from tfglm.survey.conversions import conversion_of
+from tfglm.survey.dialect import dialect_of
 from tfglm.survey.flights import flights_in
 from tfglm.survey.init import Request, init
 from tfglm.survey.proposal import Proposal
@@ -442,6 +444,71 @@ def test_a_unit_with_most_of_the_rows_is_no_cluster():
     columns = {"country": country, "age": RANDOM.normal(0, 1, ROWS), "y": RANDOM.normal(0, 1, ROWS)}
     config, *_ = surveyed(written("x.csv", **columns))
     assert config.models["y"].std_errors == "robust"
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["€1.1M", "€90K", "€7"], [1.1e6, 90e3, 7]),
+        (["1,000+", "500+", "10+"], [1000, 500, 10]),
+        (["1.37kg", "2 kg"], [1.37, 2]),
+        ([f"{feet}'{inch}" for feet in (5, 6) for inch in range(12)], [*range(60, 84)]),
+        (["4.1/5", "3.9/5", "NEW"], [4.1, 3.9, None]),
+        (["1056", "2100 - 2850", "34.46Sq. Meter", "1200"], [1056, 2475, None, 1200]),
+        (["555 1234", "555-1234"], None),
+        (["5", "0.35%", "0.5%"], None),
+        (["A12", "B13"], None),
+    ],
+)
+def test_numbers_are_made_of_texts(texts, numbers):
+    """With more texts of the first kind, as few of a column may be unread."""
+    more = [re.sub("^[0-9]+", str(number), texts[0].replace("€", "")) for number in range(3, 30)]
+    more = [f"€{text}" if "€" in texts[0] else text for text in more] if numbers else texts * 20
+    more = [] if "'" in texts[0] else more
+    found = conversion_of(pl.Series("x", [*texts, *more, None]))
+    assert (found and found[1].to_list()[: len(texts)]) == numbers
+    if found and None in numbers:
+        assert (
+            f"1 of {len(texts + more)} cannot be read and are missing: `{texts[numbers.index(None)]}` in 1 row"
+            in found[2]
+        )
+
+
+def test_codes_are_missing_values_and_a_suspect_0_is_asked_about(folder):
+    sensor, other = (RANDOM.normal(50, 9, ROWS).round().clip(20, 80).astype(int) for _ in range(2))
+    sensor[:9], other[9:14] = -999, 0
+    config, said, layout, *_ = surveyed(written("x.csv", sensor=sensor, other=other, y=RANDOM.normal(0, 1, ROWS)))
+    assert "-999" in layout.missing and "sensor: -999 in 9 rows read as missing" in said
+    assert "0 in 5 rows, far below all others" in said and formula(config) == "y ~ sensor + other"
+
+
+def test_what_is_known_only_afterwards_is_left_out():
+    planned = RANDOM.integers(6, 22, ROWS) * 100
+    columns = {"crs_dep_time": planned, "dep_time": planned + RANDOM.integers(0, 50, ROWS), "flight": planned // 7}
+    config, said, *_ = surveyed(written("x.csv", **columns, rain=RANDOM.normal(0, 1, ROWS), late=chosen(ROWS, 0, 1)))
+    assert formula(config) == "late ~ crs_dep_time + rain"
+    assert left_out(said)["dep_time"].startswith("known only afterwards, beside crs_dep_time")
+    arms = {"version": chosen(ROWS, "a", "b"), "rounds": RANDOM.poisson(9, ROWS), "retention_7": chosen(ROWS, 0, 1)}
+    config, said, *_ = surveyed(written("y.csv", age=RANDOM.normal(40, 9, ROWS), **arms), folder=Path("y"))
+    assert (
+        formula(config) == "retention_7 ~ age + version" and "perhaps an outcome of version" in left_out(said)["rounds"]
+    )
+
+
+def test_large_factors_and_skewed_numbers_join():
+    town = [f"town {number}" for number in RANDOM.integers(0, 60, ROWS)]
+    size, noise = np.exp(RANDOM.normal(0, 2, (2, ROWS)))
+    source = written("x.csv", town=town, size=size, paid=size * noise * (np.arange(ROWS) % 9 > 0))
+    config, said, *_ = surveyed(source)
+    assert formula(config) == "log(paid + 1) ~ (1 | town) + log(size)"
+    assert "(1 | town): random effects of 60 levels" in said and "log(size): skewed (" in said
+
+
+def test_a_header_may_have_numbers_beside_a_word(folder):
+    Path("x.csv").write_text("id,0.5,25,target\n" + "1,2,3,4\n" * 12)
+    assert dialect_of(Path("x.csv")).header is True
+    Path("x.csv").write_text("1,2,3,a\n" + "1,2,3,b\n" * 12)
+    assert dialect_of(Path("x.csv")).header is False
 
 
 # What the user asks for ---------------------------------------------------------------------------------------------------

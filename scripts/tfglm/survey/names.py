@@ -13,6 +13,8 @@ TIME_OR_PLACE = f"{TIMES}|lat|latitude|lon|lng|long|longitude"
 """Names of numbers that explain, and are not explained."""
 OCCASIONS = f"{TIMES}|visit|wave|period|occasion"
 """Names of what tells the rows of one unit apart."""
+POSTAL = "zip(_?code)?|post(al)?_?code|plz"
+"""Names of postal codes."""
 NUMBERED = "(op_?carrier_?)?(flight|fl|train|route)_?(num|number|nr|no)|flight"
 """Names of numbers of what runs again and again, which are no quantities, and whose rows have no more in common."""
 UNITS = "individual|subject|person|patient|client|customer|account|passenger|employee|invoice|participant|respondent"
@@ -74,8 +76,10 @@ def is_identifier(column: ColumnSummary, rows: int) -> bool:
     return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows or is_called_so)
 
 
-def is_part_of_date(column: ColumnSummary) -> bool:
-    """Whether whole numbers are the hours, weekdays, months or the like that their name says: a factor, as 23 and 0 are near."""
+def is_category(column: ColumnSummary) -> bool:
+    """Whether whole numbers are postal codes, hours, weekdays or the like by their name: a factor, as 23 and 0 are near."""
+    if column.kind == "integer" and column.values > 1 and is_named(column, POSTAL):
+        return True
     if column.kind != "integer" or column.values < 3 or column.least < 0:
         return False
     return any(is_named(column, names) and column.greatest <= most for names, most in PARTS_OF_DATES.items())

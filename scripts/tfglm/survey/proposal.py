@@ -22,18 +22,17 @@ from tfglm.survey.names import (
     ARMS,
     CONVERTED,
     FEW_VALUES,
-    TIME_OR_PLACE,
     happening,
+    is_category,
     is_identifier,
     is_named,
-    is_part_of_date,
 )
 from tfglm.survey.responses import (
-    EXPLAINS,
     FEWEST_ROWS,
     MOST_MISSING,
     ProposedResponse,
     overdispersed,
+    rank_of,
     rows_of_the_rarest,
 )
 from tfglm.survey.units import unit_of
@@ -136,7 +135,7 @@ def propose(
     # Those of flights are known, and a level that tells nothing is seen to.
     levelled = [name for name in terms if by_name[name].labels or name == calendar.hour]
     if not flights:
-        levelled += [name for name in terms if by_name[name].kind == "text" or is_part_of_date(by_name[name])]
+        levelled += [name for name in terms if by_name[name].kind == "text" or is_category(by_name[name])]
     few = {name: count for name in levelled if (count := levels_of_few_rows(series_of[name]))}
     rare, why = dict.fromkeys(few, FEWEST_ROWS), {}
     may_be_random = not (cluster or response.family.of_classes)
@@ -195,7 +194,7 @@ def possible_terms(
     if flights:
         there = [name for name in COVARIATES if name in names]
         return {name: f"C({name})" if name in ("month", "weekday") else name for name in there}
-    terms = {name: f"C({name})" if column.labels or is_part_of_date(column) else name for name, column in names.items()}
+    terms = {name: f"C({name})" if column.labels or is_category(column) else name for name, column in names.items()}
     return terms | {name: f"C({name})" for name in calendar.derive}
 
 
@@ -232,7 +231,7 @@ class _Choice:
         self.behind_arm = {
             column.name
             for column in (of_file[names.index(self.arm) + 1 :] if self.arm else [])
-            if (column.is_numeric or column.values == 2) and not is_named(column, f"{EXPLAINS}|{TIME_OR_PLACE}")
+            if (column.is_numeric or column.values == 2) and rank_of(column, 1)[0]
         }
 
     def ranked(self) -> tuple[list[str], dict[str, str]]:

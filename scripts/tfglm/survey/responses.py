@@ -45,7 +45,7 @@ AMOUNTS = (
 """Names of numbers that are often explained, less often than OUTCOMES."""
 FEW_AMOUNTS = "quality|delay"
 """Those that may have few values, as scores do."""
-SCORES = "ratings?|scores?|scr|stars|satisfaction|happiness|grade|gpa|points|pts"
+SCORES = "ratings?|scores?|scr|stars|grade|gpa|points|pts"
 """Names of numbers that are explained where no name of an amount or count is there."""
 COUNTS = (
     "visits?|(md|doc)vis(its)?|n?claims?|(claim|n)nb|claim_nb|accidents|crashes|injuries|casualties|rentals|affairs|"
@@ -59,17 +59,21 @@ DURATIONS, SMALL = "days|nights|hours|minutes|weeks|months|years", 4
 EXPLAINS = (
     "age|sex|gender|(fe)?male|adult|race|ethnic(ity)?|region|country|state|city|county|zip(code)?|postcode|area|married|marital|"
     "employ(ment|ed|er)?|work|job|home|housing|civil|family|temp(erature)?|hum(idity)?|rh|wind|"
-    "education|strat(um|a)|smok(er|ing)|treat(ed|ment)?|arm|group|exposure|offset|weights?|pop(ulation)?|holiday|weekend|season|color|type"
+    "education|strat(um|a)|smok(er|ing)|treat(ed|ment)?|trt|rx|eth|arm|group|exposure|offset|weights?|pop(ulation)?|holiday|weekend|season|color|type"
 )
 """Names of columns that explain, and come before what they explain."""
+BEFORE = "prior|pri|pre|prev|previous|base(line)?|lag(ged)?|initial|last|hs"
+"""Words that tell what was known before."""
 DECORATION = frozenset(["is", "has", "was", "flag", "status", "event", "indicator", "usd", "eur", "total", "column"])
 """Words around the name of a response."""
-FIRST_OF_R, SCORE = 1.2, 1.5
-"""Ranks between those of a column without a name that tells and of an amount."""
+FIRST_OF_R, SCORE, FEELING = 1.2, 1.5, 2.5
+"""Ranks below and above that of an amount, 2; that of a column without a name that tells is 1."""
 MOST_MISSING_RESPONSES = 0.5
 """The same of a response that its name or label tells: wages are missing for those who do not work."""
 MOST_CLASSES = 7
 """Most values of a text that is a response."""
+FEWEST_BESIDE_A_PLACE = 6
+"""Columns of a file whose columns x and y are a place, or sizes."""
 FEWEST_TOGETHER = 5
 """Rows in which two dummies would both be 1 by chance, so that none tells something."""
 MEDIAN_OF_COUNTS = 5
@@ -122,7 +126,7 @@ def candidates_of(
     explains. Files with the row names of R (`from_r`) often have the response first.
     """
     never = dummies_of_sets(columns, rows) | squares(columns) | designed(columns, rows)
-    if {"x", "y", "z"} <= {column.name.lower() for column in columns}:
+    if {"x", "y"} <= {column.name.lower() for column in columns} and len(columns) > FEWEST_BESIDE_A_PLACE:
         never |= {"y", "Y"}  # a place or a size, not a response
     ranked = []
     for place, column in enumerate(columns):
@@ -143,7 +147,7 @@ def candidates_of(
         )
         # A text of few values is one of classes by its name, or as the last column, where such a response often is.
         is_last = place == len(columns) - 1 and rank > 0
-        if are_classes(column, rows) and (rank > 2 or (is_last and column.kind == "text")):
+        if are_classes(column, rows) and (rank > 2 or ((is_last or rank == FIRST_OF_R) and column.kind == "text")):
             ranked.append((min(rank, 3), place, column, reason))
         elif is_measured or (column.values == 2 and column.frequent[1][1] >= FEWEST_ROWS):
             ranked.append((rank, place, column, reason))
@@ -167,6 +171,8 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[float | None, str]:
     plain = [word for word in words if word not in DECORATION] or words
     named, is_many = "named as a response often is", column.is_numeric and column.values > FEW_VALUES
     named_so = OUTCOMES if is_many and re.fullmatch(CLASSES, "_".join(plain)) else f"{OUTCOMES}|{WHOLE_OUTCOMES}"
+    if any(re.fullmatch(BEFORE, word) for word in words):
+        return 0, ""
     if re.fullmatch(named_so, "_".join(plain)) or re.fullmatch(OUTCOMES, plain[-1]):
         return 4, named
     is_status = words[-1] == "status" and place > 0 and column.values <= MOST_CLASSES
@@ -179,6 +185,8 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[float | None, str]:
     amounts = f"(ln?|log)?_?({amounts})"
     if column.is_numeric and (is_named(column, f"{amounts}|{COUNTS}") or re.fullmatch(WHOLE_COUNTS, "_".join(words))):
         return 2, named
+    if column.is_numeric and {"satisfaction", "happiness"} & {*words}:
+        return FEELING, named
     if column.is_numeric and is_named(column, SCORES):
         return SCORE, named
     of_label = re.findall(r"[^\W\d_]+", column.label.lower())
@@ -246,9 +254,9 @@ def designed(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set[str]:
 
 
 def squares(columns: Sequence[ColumnSummary]) -> set[str]:
-    """The numbers that are the square of another by their name, as `agesq` beside `age`."""
+    """The numbers that are squares or logarithms of others by their names, as `agesq` beside `age` and `lwage` beside `wage`."""
     names = {column.name for column in columns if column.is_numeric}
-    return {name for name in names if re.sub("_?(sq|squared|2)$", "", name) in names - {name}}
+    return {name for name in names if re.sub("^(ln?|log)_?|_?(sq|squared|2)$", "", name) in names - {name}}
 
 
 def dummies_of_sets(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set[str]:
