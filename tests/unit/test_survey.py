@@ -501,7 +501,7 @@ def test_large_factors_and_skewed_numbers_join():
     source = written("x.csv", town=town, size=size, paid=size * noise * (np.arange(ROWS) % 9 > 0))
     config, said, *_ = surveyed(source)
     assert formula(config) == "log(paid + 1) ~ (1 | town) + log(size)"
-    assert "(1 | town): random effects of 60 levels" in said and "log(size): skewed (" in said
+    assert "(1 | town): random effects, as it has 60 levels" in said and "log(size): skewed (" in said
 
 
 def test_a_header_may_have_numbers_beside_a_word(folder):

@@ -144,12 +144,16 @@ def propose(
         levels, last = len(rows_of_levels), max(int(rows_of_levels[MOST_LEVELS - 1]), FEWEST_ROWS)
         if may_be_random and levels <= MOST_RANDOM and rows_of_levels.sum() >= ROWS_OF_A_LEVEL * levels:
             terms[name] = f"(1 | {name})"
-            why[name] = f"random effects of {levels:,} levels, which take those of few rows to the mean"
+            why[name] = (
+                f"random effects, as it has {levels:,} levels; effects of levels with few rows shrink to the mean"
+            )
             few.pop(name, None)
             rare.pop(name, None)
         elif rows_of_levels[0] >= last:
             rare[name], few[name] = last, int((rows_of_levels < last).sum())
-            why[name] = f"levels with {last:,} rows or more; the other {few[name]:,} of {levels:,} are merged"
+            why[name] = (
+                f"{levels - few[name]:,} levels with {last:,} rows or more; the other {few[name]:,} are merged into (rare)"
+            )
     choice = _Choice(len(rows), by_name, calendar, response, flights, unit, dict(terms), texts, few, complete, why)
     by_strength, leaking = (list(terms), {}) if flights else choice.ranked()
     response = choice.response
