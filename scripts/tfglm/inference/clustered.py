@@ -18,6 +18,7 @@ from tfglm.inference.reference import (
     CROSSED,
     FEWEST,
     NOT_POSITIVE,
+    ON_DEMAND,
     SEEN,
     UNRELIABLE,
     UNSEEN_BELOW,
@@ -122,7 +123,7 @@ class Clustered(Covariance):
         problem = too_few(self.carriers, self.count, min(by_design, eta), needed, f"{q} coefficients")
         if not fewest.prints_all or eta <= q - 1:
             return JointReference(problem=problem)
-        return JointReference((eta - q + 1) / eta, eta - q + 1, note=UNRELIABLE + problem)
+        return JointReference((eta - q + 1) / eta, eta - q + 1, note=UNRELIABLE + problem.removesuffix(ON_DEMAND))
 
     def _needed(self, fewest: Fewest) -> float:
         """The least information for a test of a combination of coefficients."""

@@ -74,7 +74,8 @@ NO_PART = "nothing that was estimated has a part in it"
 UNRELIABLE = "not reliable: "
 """Before the note on a test that is printed because of `tests: all`."""
 
-REMEDY = "merge levels, choose other clusters, or print it with `tests: all`"
+ON_DEMAND = ", or print it with `tests: all`"
+"""The end of the reason why a test is not printed."""
 
 CROSSED = "clusters of a column"
 """The clusters of an estimate in words, if there are clusters of several columns."""
@@ -179,7 +180,7 @@ class Reference:
             if np.isnan(df)
             else f"p-value and interval by the wild cluster bootstrap, with {df:.1f} degrees of freedom{by_design}"
             if place in self.wild
-            else mark + too_few(self.of, self.count, df, self.fewest, "this estimate")
+            else mark + too_few(self.of, self.count, df, self.fewest, "this estimate").removesuffix(mark and ON_DEMAND)
             for place, df in enumerate(self._information)
         ]
         rare = f"{mark}fewer than {FEWEST_EVENTS} events, or rows without one, are expected of it"
@@ -191,7 +192,8 @@ class Reference:
 
 def too_few(of: str, count: int, information: float, needed: float, what: str) -> str:
     """Why a test is not reliable: clusters or dates that are unequal, or of which few have a level, count as fewer."""
-    return f"too few {of}: the {count:,} count as {information:.1f} equal ones for {what}, and a test needs {needed:g}; {REMEDY}"
+    remedy = f"merge levels or choose other clusters{ON_DEMAND}"
+    return f"too few {of}: the {count:,} count as {information:.1f} equal ones for {what}, and a test needs {needed:g}; {remedy}"
 
 
 @dataclass(frozen=True)
