@@ -65,7 +65,7 @@ def make_run(folder: Path) -> subprocess.CompletedProcess:
 
 def test_all_mistakes_are_told_at_once_and_those_of_models_that_are_not_fitted_are_not(tmp_path):
     def change(config):
-        config["models"]["late_arrival"] |= {"formula": "late ~ factor(month) + dset", "std_errors": "cluster(dat)"}
+        config["models"]["late_arrival"] |= {"formula": "late ~ rollmean(month) + dset", "std_errors": "cluster(dat)"}
         config["models"]["arrival_delay"] |= {"family": "normal"}
         config["models"]["other"] = {"formula": "nothing ~ nix +", "family": "binomial"}
         config["models"]["mine"] = {"formula": "late ~ distance", "family": "binomial"}
@@ -76,7 +76,7 @@ def test_all_mistakes_are_told_at_once_and_those_of_models_that_are_not_fitted_a
     done = make_run(tmp_path)
     assert done.stdout.startswith("error: config/config.yaml: ") and done.stdout.replace("\n", "").isprintable()
     for message in (
-        "models.late_arrival.formula: `factor(month)` is not supported",
+        "models.late_arrival.formula: `rollmean(month)` is not supported",
         "models.late_arrival.formula: no column `dset`; did you mean `dest`?",
         "models.late_arrival.std_errors: no column `dat`; did you mean `date`?",
         "models.arrival_delay.family: expected `gaussian`",
