@@ -217,8 +217,7 @@ class Model:
 
     def _coefficients_with(self, conf_level: float) -> pd.DataFrame:
         """The table of coefficients with intervals of another coverage."""
-        if not 0 < conf_level < 1:
-            raise UserError(f"conf_level: expected a number between 0 and 1, such as 0.9, received {conf_level}")
+        check_coverage("conf_level", conf_level)
         table = coefficients.table(self._saved.estimates, conf_level, self.fit["converged"] or not self.fit["exact"])
         return with_classes(table).set_index(["term", "level"])
 
@@ -339,8 +338,8 @@ class Model:
         Raises
         ------
         UserError
-            If a column is missing or of another kind, if a level has no training row and `unseen` is `error`, or if
-            standard errors are requested for a network or a model with absorbed factors.
+            If a column is missing or of another kind, if `interval` is no number between 0 and 1, if a level has no training
+            row and `unseen` is `error`, or if standard errors are requested for a network or a model with absorbed factors.
 
         Examples
         --------
@@ -351,6 +350,8 @@ class Model:
         1          0.3           NaN
         2          NaN  unseen level
         """
+        if interval is not None:
+            check_coverage("interval", interval)
         if (self.is_network or self._saved.design.equations) and (std_errors or interval is not None):
             what = "a network" if self.is_network else "a regression of classes"
             raise UserError(f"{self.name} is {what}, whose predictions have no standard errors")
@@ -594,6 +595,12 @@ class ModelComparison:
     def _repr_html_(self) -> str:
         table, notes = self._written()
         return render("model", summary=(), table=table, more=0, below=notes, picture="")
+
+
+def check_coverage(key: str, value: Any) -> None:
+    """Raise UserError unless the coverage of an interval is a number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < 1:
+        raise UserError(f"{key}: expected a number between 0 and 1, such as 0.9, received {value!r}")
 
 
 def text_of(cell: Cell, number: Callable[[float], str]) -> str:

@@ -122,6 +122,11 @@ def test_mistakes_are_named(folder, frame):
     ):
         with pytest.raises(UserError, match=message):
             model.predict(wrong)
+    for coverage in (95, 1, 0, -1, True, float("nan"), "0.9"):
+        with pytest.raises(UserError, match=f"^interval: expected a number between 0 and 1, .* received {coverage!r}"):
+            model.predict(frame, interval=coverage)
+        with pytest.raises(UserError, match=r"^conf_level: expected a number between 0 and 1"):
+            model.tidy(coverage)
     with pytest.raises(UserError, match=r"carrier: ZZ \(1 row\)"):
         model.predict(frame, unseen="error")
     with pytest.raises(UserError, match=r"metrics.json is not there"):
