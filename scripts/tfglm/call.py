@@ -67,7 +67,7 @@ from tfglm.errors import UserError, nearest, require, writing
 from tfglm.families.gaussian import Gaussian
 from tfglm.formula.parse import parse
 from tfglm.formula.read import columns_of, factors_in
-from tfglm.formula.response import has_dot
+from tfglm.formula.response import SUBSET, has_dot
 from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.model import Model
 from tfglm.report.model_results import ModelResults
@@ -329,27 +329,47 @@ class FittedModel(Model):
                     f"the column `{changed[0]}` differs"
                 )
             for lacks, has, name in ((self, theirs, first.name), (other, mine, model.name)):
-                dropped = lacks.rows["splits"]["train"]["dropped"]
-                missing = [reason.removeprefix("missing: ").split(",") for reason in dropped]
-                if alone := [columns for columns in missing if not has.keys() & {*columns}]:
+                if column := lacks._missing_alone(has):
                     raise UserError(
-                        f"compare: `{name}` lacks the rows without a value of `{alone[0][0]}`, which the other model has\n"
-                        f'  leave them out of both: where="{alone[0][0]} IS NOT NULL"'
+                        f"compare: `{name}` lacks the rows without a value of `{column}`, which the other model has\n"
+                        f'  leave them out of both: where="{column} IS NOT NULL"'
                     )
+
+    def _missing_alone(self, known: Collection[str]) -> str | None:
+        """A column without whose value rows are dropped here, and not from a fit of the `known` columns. Rows outside of the
+        subset do not count."""
+        required = digests.read_json(self._files.dictionary)["required"]
+        frequency = self.fit["provenance"]["model"].get("frequency")
+        for file in self._ingested:
+            counted = frequency and {
+                pattern
+                for pattern, *values in file.levels(frequency).select("pattern", "integer", "number").iter_rows()
+                if 0 not in values
+            }
+            for split, pattern, text in file.levels(MISSING).select("split", "pattern", "text").iter_rows():
+                lacking = [name for name in text.split(",") if name in required]
+                of_fit = split == "train" and (not frequency or pattern in counted)
+                if of_fit and lacking and not {*known} & {*lacking}:
+                    return lacking[0]
+        return None
 
     def _rows_of(self, fit: Mapping[str, Any]) -> dict[str, Any]:
         """fit.json with what decides its rows beside the content of columns."""
         said = fit["provenance"]
         inputs = [{"file": file.manifest.file, "xxh128": f"{file.manifest.read:,} rows"} for file in self._ingested]
         data = {key: value for key, value in said["data"].items() if key not in ("columns", "order")}
-        return {**fit, "provenance": {**said, "inputs": inputs, "data": data}}
+        # A subset is a derived frequency too, whose name has that of the model.
+        data["derive"] = {key: sql for key, sql in data.get("derive", {}).items() if not key.startswith(SUBSET)}
+        model = {**said["model"], "frequency": self._sections["models"][self.name].get("frequency")}
+        return {**fit, "provenance": {**said, "inputs": inputs, "data": data, "model": model}}
 
     def _contents(self) -> dict[str, list[bytes]]:
         """The checksums of the values of each column."""
         contents: dict[str, list[bytes]] = {}
         for file in self._ingested:
             for place, column in enumerate(file.manifest.columns):
-                contents.setdefault(column.name, []).append(file.checksums[:, place].tobytes())
+                name = SUBSET if column.name == f"{SUBSET}{self.name}" else column.name
+                contents.setdefault(name, []).append(file.checksums[:, place].tobytes())
         contents.pop(MISSING, None)
         return contents
 

@@ -228,6 +228,17 @@ def test_fits_of_one_table_are_compared_and_of_other_rows_refused():
     both = FRAME.assign(a=FRAME["distance"].mask(FRAME.index == 1), b=FRAME["distance"].mask(FRAME.index == 2))
     with pytest.raises(UserError, match=r"`\(1\)` lacks the rows without a value of `a`.*\n.*a IS NOT NULL"):
         tfglm.fit("late ~ a", both, "binomial").compare(tfglm.fit("late ~ b", both, "binomial"))
+    pair = [(f"late ~ {name}", {"name": f"of_{name}"}) for name in ("a", "b")]
+    for key in ("subset", "where"):
+        some = {key: "a IS NOT NULL AND b IS NOT NULL"}
+        first, other = (tfglm.fit(formula, both, "binomial", **some, **keys) for formula, keys in pair)
+        assert first.fit["rows"] == 398 and len(first.compare(other).tests) == 1
+        message = rf"`{key}` is a IS NOT NULL.* for `of_a`, and not given for `of_b`\n  fit both with the same `{key}`$"
+        with pytest.raises(UserError, match=message):
+            first.compare(tfglm.fit("late ~ b", both, "binomial", name="of_b"))
+    with pytest.raises(UserError, match=r"`of_a` lacks the rows without a value of `a`"):
+        first, other = (tfglm.fit(formula, both, "binomial", subset="day >= 0", **keys) for formula, keys in pair)
+        first.compare(other)
     with pytest.raises(UserError, match=r"^compare: expected models"):
         small.compare(FRAME)
 

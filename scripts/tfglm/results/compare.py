@@ -57,21 +57,36 @@ def refuse_other_rows(models: Sequence[ComparedModel]) -> None:
     for other in models[1:]:
         for what, of_fit in ROWS.items():
             mine, theirs = of_fit(first.fit), of_fit(other.fit)
-            if mine != theirs:
-                raise UserError(
-                    f"compare: `{first.name}` and `{other.name}` were not fitted on the same rows: {what} {mine} and {theirs}\n"
-                    f"  compare models of the same data and weights, or take one of them out of `compare`"
-                )
+            if mine == theirs:
+                continue
+            refusal = f"compare: `{first.name}` and `{other.name}` were not fitted on the same rows"
+            if isinstance(mine, dict):
+                key = next(key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key))
+                either = f"{said(mine.get(key))} for `{first.name}`, and {said(theirs.get(key))} for `{other.name}`"
+                raise UserError(f"{refusal}: `{key}` is {either}\n  fit both with the same `{key}`")
+            raise UserError(
+                f"{refusal}: {what} {mine} and {theirs}\n"
+                f"  compare models of the same data and weights, or take one of them out of `compare`"
+            )
+
+
+def said(value: object) -> str:
+    """The value of a key in words: conditions without the names that they have by default."""
+    if isinstance(value, Mapping):
+        return ", ".join(str(each) if key == each else f"{key}: {each}" for key, each in value.items()) or "not given"
+    return str(value or "not given")
 
 
 ROWS = {
     "inputs": lambda fit: [(file["file"], file["xxh128"]) for file in fit["provenance"]["inputs"]],
-    "training rows": lambda fit: f"{fit['rows']:,}",
-    "weights": lambda fit: [
-        fit["provenance"]["model"].get(key) for key in ("subset", "weights", "frequency", "trials")
-    ],
+    # Before the numbers of rows, which they decide.
+    "keys": lambda fit: {
+        key: fit["provenance"]["model"].get(key) for key in ("subset", "weights", "frequency", "trials")
+    },
     "selection": lambda fit: fit["provenance"]["data"],
+    "training rows": lambda fit: f"{fit['rows']:,}",
 }
+"""What decides the rows of a fit, by what a message calls it; a mapping by its keys."""
 
 
 NO_COEFFICIENTS = pd.MultiIndex.from_tuples([], names=["term", "level"])
