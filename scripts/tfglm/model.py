@@ -599,7 +599,7 @@ class ModelComparison:
 
 def check_coverage(key: str, value: Any) -> None:
     """Raise UserError unless the coverage of an interval is a number between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
         raise UserError(f"{key}: expected a number between 0 and 1, such as 0.9, received {value!r}")
 
 
