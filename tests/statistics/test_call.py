@@ -313,6 +313,9 @@ def test_an_estimator_works_where_scikit_learn_fits_copies():
     far = tfglm.fit("delay ~ far", FRAME, derive={"far": "distance > 500"})
     copy = clone(far.estimator()).fit(FRAME[["distance"]], FRAME["delay"])
     assert np.array_equal(copy.predict(FRAME[["distance"]]), far.predict(FRAME)["mean"])
+    event = tfglm.fit("event ~ distance", FRAME, "binomial", derive={"event": "carrier = 'AA'"})
+    copy = clone(event.estimator()).fit(FRAME[["distance"]], FRAME["carrier"] == "AA")
+    assert np.array_equal(copy.predict_proba(FRAME[["distance"]])[:, 1], event.predict(FRAME)["probability"])
     texts = FormulaClassifier().fit(covariates, np.where(FRAME["late"] == 1, "yes", "no"))
     assert texts.classes_.tolist() == ["no", "yes"] and set(texts.predict(covariates)) <= {"no", "yes"}
     with pytest.raises(UserError, match=r'unseen level; with `unseen="reference"` they get one'):

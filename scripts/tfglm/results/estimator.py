@@ -82,7 +82,9 @@ class FormulaEstimator(BaseEstimator):
             raise UserError(f"estimator: the model {what}, so y cannot be its response; fit it by `tfglm.fit`")
         frame = self._named(X)
         if "derive" in keys:
-            keys["derive"] = {name: sql for name, sql in keys["derive"].items() if name not in frame}
+            keys["derive"] = {
+                name: sql for name, sql in keys["derive"].items() if name not in frame and name != response
+            }
         if not formula:
             while response in frame:
                 response += "_"
