@@ -69,7 +69,7 @@ from tfglm.formula.parse import parse
 from tfglm.formula.read import columns_of, factors_in
 from tfglm.formula.response import SUBSET, has_dot
 from tfglm.formula.terms import INTERCEPT, THRESHOLD
-from tfglm.model import Model
+from tfglm.model import Model, as_frame
 from tfglm.report.model_results import ModelResults
 from tfglm.report.pages import read_table
 from tfglm.report.words import NO_WORDS
@@ -88,6 +88,16 @@ OF_DATA = ("where", "derive", "split", "missing", "rare", "order", "seed", "bad_
 
 OF_RUNS = ("sweep", "export", "predictions", "identity", "by", "diagnostics", "leverage", "collapse")
 """Keys of a model that are for runs of the workflow."""
+
+OF_KEYS = {
+    "contrasts": 'such as contrasts={"difference": {"carrier[UA]": 1, "carrier[DL]": -1}}',
+    "hypotheses": 'such as hypotheses={"equal": [{"carrier[UA]": 1, "carrier[DL]": -1}]}',
+    "pairwise": 'such as pairwise=["carrier"]',
+    "profile": 'such as profile={"UA": {"carrier[UA]": 1}}',
+    "path": 'such as path={"select": "aic"}',
+    "margins_at": 'such as margins_at={"near": {"distance": 100}}',
+}
+"""Tables that are made if a key of the same name asks for them, and a value of it."""
 
 FROM_ELSEWHERE = {
     **dict.fromkeys(("cluster", "clusters"), 'std_errors="cluster(COLUMN)"'),
@@ -170,9 +180,9 @@ class FittedModel(Model):
         averaged = margins.average_for_tables(self._saved, self._ingested, self._settings)
         averaged.write(self._files.averages, self._files.fit)
 
-    def predict(self, frame: pd.DataFrame, *arguments: Any, **keys: Any) -> pd.DataFrame:
+    def predict(self, frame: Any, *arguments: Any, **keys: Any) -> pd.DataFrame:
         """Predict rows (`Model.predict`), whose columns may have the names that they had in the data."""
-        return super().predict(frame.rename(columns=self._plain), *arguments, **keys)
+        return super().predict(as_frame(frame).rename(columns=self._plain), *arguments, **keys)
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table of the workflow by its name, such as `contrasts`, `pairwise`, `margins_at` or `effects`.
@@ -181,6 +191,8 @@ class FittedModel(Model):
         """
         if name not in TABLES:
             raise UserError(f"there is no table `{name}`{nearest(name, TABLES)}\n  there are: {', '.join(TABLES)}")
+        if name in OF_KEYS and not self._sections["models"][self.name].get(name):
+            raise UserError(f"table: the fit has no `{name}`; fit it with the key `{name}`, {OF_KEYS[name]}")
         path = self._result(f"{name}.csv")
         return read_table(path, self._files.fit) if name in csv_files.TEXTS else pd.read_csv(path)
 
@@ -289,8 +301,10 @@ class FittedModel(Model):
         """Write the pages of the workflow for this model: the first to `path`, and the others beside it.
 
         The pages contain their pictures, and show `command` as the way to make them again. Returns the paths. Raises UserError
-        if a file cannot be written, and without matplotlib.
+        if a file cannot be written, without matplotlib, and for a fit that was pickled.
         """
+        if not hasattr(self, "_read"):
+            raise UserError("pages need the rows, and a pickled fit has none; write them before pickling, or fit again")
         if importlib.util.find_spec("matplotlib") is None:
             raise UserError("pages have pictures, which need matplotlib: pip install matplotlib")
         with quietly(self.name):

@@ -307,7 +307,7 @@ class Model:
 
     def predict(
         self,
-        frame: pd.DataFrame,
+        frame: Any,
         std_errors: bool = False,
         interval: float | None = None,
         unseen: unseen.Policy = "missing",
@@ -317,7 +317,8 @@ class Model:
         Parameters
         ----------
         frame
-            A row for each prediction, with the columns of the formula. A column that the config or the layout derives may be
+            A row for each prediction, with the columns of the formula: a table of pandas, polars or Arrow, or a dict of lists.
+            A column that the config or the layout derives may be
             there, or the columns that it is derived from. Each has the type that it had in the data: text, such as names
             of levels, or numbers. Dates may be text as in the data, in ISO 8601, or of a type for dates. NaN or None is a missing
             value.
@@ -350,6 +351,7 @@ class Model:
         1          0.3           NaN
         2          NaN  unseen level
         """
+        frame = as_frame(frame)
         if interval is not None:
             check_coverage("interval", interval)
         if (self.is_network or self._saved.design.equations) and (std_errors or interval is not None):
@@ -595,6 +597,21 @@ class ModelComparison:
     def _repr_html_(self) -> str:
         table, notes = self._written()
         return render("model", summary=(), table=table, more=0, below=notes, picture="")
+
+
+def as_frame(rows: Any) -> pd.DataFrame:
+    """Rows to predict as a frame. Raises UserError for what is no table."""
+    if isinstance(rows, pd.DataFrame):
+        return rows
+    if hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pd.Series):
+        return pa.table(rows).to_pandas()
+    if isinstance(rows, Mapping):
+        try:
+            return pd.DataFrame(dict(rows))
+        except ValueError as error:
+            raise UserError(f"predict: {error}\n  give each column a list, all of the same length") from None
+    hint = "pandas.read_csv(file)" if isinstance(rows, str | PathLike) else "pandas.DataFrame(rows)"
+    raise UserError(f"predict: a {type(rows).__name__} is no table; give one, such as {hint}")
 
 
 def check_coverage(key: str, value: Any) -> None:

@@ -354,6 +354,8 @@ def test_a_pickled_fit_keeps_its_tables_without_its_rows():
     assert again.margins().equals(fitted.margins())
     assert again.predict(FRAME)["probability"].equals(fitted.predict(FRAME)["probability"])
     assert again.compare(fitted).tests["problem"].item() == "(1) and (2) say the same"
+    with pytest.raises(UserError, match=r"^pages need the rows, and a pickled fit has none; .* or fit again$"):
+        again.write_pages("page.html")
     assert len(pickle.dumps(tfglm.fit("delay ~ day", pd.concat([FRAME] * 100)))) < len(pickled) + 10_000
 
 
@@ -460,7 +462,12 @@ def test_a_table_is_asked_for_by_name():
     assert len(fitted.table("pairwise")) == 3 and len(fitted.table("contrasts")) == 1
     with pytest.raises(UserError, match=r"^there is no table `pairwize`; did you mean `pairwise`\?"):
         fitted.table("pairwize")
-    with pytest.raises(UserError, match=r"^absorb: a model with absorbed factors has no margins"):
+    for name in call.OF_KEYS.keys() - {"pairwise", "contrasts"}:
+        with pytest.raises(
+            UserError, match=rf"^table: the fit has no `{name}`; fit it with the key `{name}`, such as "
+        ):
+            fitted.table(name)
+    with pytest.raises(UserError, match=r"^marginal_effects: a model with absorbed factors has no averages"):
         tfglm.fit("delay ~ distance", FRAME, absorb=["day"]).margins()
     with pytest.raises(UserError, match=r"^metrics\.json: a call makes no such file"):
         _ = fitted.metrics

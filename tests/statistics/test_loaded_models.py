@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
@@ -95,6 +96,9 @@ def test_categories_and_whole_numbers_are_read_as_they_are_meant(folder, frame):
     model, good = tfglm.load(folder), frame.drop(["row 5", "row 6", "row 7"])
     other = good.assign(carrier=good["carrier"].astype("category"), month=good["month"].astype("Int64"))
     assert model.predict(other).equals(model.predict(good))
+    columns = good.to_dict("list")
+    for rows in (columns, pa.table({name: pa.array(values) for name, values in columns.items()})):
+        assert model.predict(rows).equals(model.predict(good).reset_index(drop=True))
 
 
 def test_tables_are_those_of_the_files(folder):
@@ -119,6 +123,9 @@ def test_mistakes_are_named(folder, frame):
         (frame.assign(carrier=1), "`carrier` is to hold text"),
         (frame.assign(month=1.5), "the frame, row 1: column `month`"),
         (frame.assign(distance=np.inf), "`distance` is infinite"),
+        ("file.csv", r"^predict: a str is no table; give one, such as pandas\.read_csv\(file\)"),
+        (frame["carrier"], r"^predict: a Series is no table; give one, such as pandas\.DataFrame\(rows\)"),
+        ({"carrier": ["AA"], "month": [1, 2]}, "^predict: .*\n  give each column a list, all of the same length"),
     ):
         with pytest.raises(UserError, match=message):
             model.predict(wrong)
