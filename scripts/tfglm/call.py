@@ -89,6 +89,15 @@ OF_DATA = ("where", "derive", "split", "missing", "rare", "order", "seed", "bad_
 OF_RUNS = ("sweep", "export", "predictions", "identity", "by", "diagnostics", "leverage", "collapse")
 """Keys of a model that are for runs of the workflow."""
 
+OF_COLUMNS = (
+    *("where", "derive", "subset", "weights", "frequency", "trials", "offset"),
+    *("absorb", "std_errors", "pairwise", "unpenalised"),
+)
+"""Keys whose values name columns, which may have the names that they have in the data."""
+
+BY_COLUMN = ("reference", "missing", "rare", "order", "pairwise_at", "penalty_factors")
+"""Keys with a value for each column or term."""
+
 OF_KEYS = {
     "contrasts": 'such as contrasts={"difference": {"carrier[UA]": 1, "carrier[DL]": -1}}',
     "hypotheses": 'such as hypotheses={"equal": [{"carrier[UA]": 1, "carrier[DL]": -1}]}',
@@ -214,7 +223,7 @@ class FittedModel(Model):
         Parameters
         ----------
         term, level
-            As the table of coefficients names them; a number has no level.
+            As the table of coefficients, or the data, name them; a number has no level.
         step
             How many units more of a number the effect is for. By default so many powers of ten that it is visible.
         units
@@ -234,6 +243,8 @@ class FittedModel(Model):
         """
         from tfglm.report import home, words
 
+        term = in_plain_names(term, self._names)
+        units = {in_plain_names(column, self._names): unit for column, unit in (units or {}).items()}
         rows = self.coefficients.reset_index()
         rows = rows[rows["term"].map(lambda name: term in (name, words.plain(name)))]
         if rows.empty and term not in self._saved.design.columns:
@@ -250,7 +261,7 @@ class FittedModel(Model):
         if self._settings.marginal_effects:
             self.table("marginal_effects")
         columns = digests.read_json(self._files.dictionary)["columns"]
-        own = replace(words.Words.from_json("{}", columns), units=dict(units or {}))
+        own = replace(words.Words.from_json("{}", columns), units=units)
         return home.quotation(ModelResults(self.folder, self._settings, own), term, level, step)
 
     def plot(self, picture: Literal["coefficients", "effects"] = "coefficients", file: Any = None) -> "DrawnModel":
@@ -554,8 +565,12 @@ def _fitted(
     if not names:
         raise UserError("data: the table has no columns")
     formula = in_plain_names(formula, names)
-    of_data |= {key: in_plain_names(of_data[key], names) for key in ("where", "derive") if key in of_data}
-    keys |= {"subset": in_plain_names(keys["subset"], names)} if "subset" in keys else {}
+    for given in (of_data, keys):
+        given |= {key: in_plain_names(given[key], names) for key in OF_COLUMNS if key in given}
+        by_column = {key: given[key] for key in BY_COLUMN if isinstance(given.get(key), Mapping)}
+        given |= {
+            key: {in_plain_names(name, names): each for name, each in value.items()} for key, value in by_column.items()
+        }
     model = {"formula": formula, "family": family, **keys}
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
     raw["data"]["columns"] = [*names, *of_data.get("derive", {}), *({FILE, RANDOM} & {*columns_of(formula)})]
@@ -699,21 +714,23 @@ SOURCE = re.compile(
 
 
 def in_plain_names(text: Any, names: Mapping[str, str]) -> Any:
-    """A formula or SQL with the plain names of columns for those that the data have, or that R gives them; `names` are the
-    data's by plain name.
+    """A formula, SQL or the name of a column with the plain names of columns for those that the data have, or that R gives
+    them; `names` are the data's by plain name.
 
     >>> in_plain_names("y ~ `sq ft` + sq.ft + pos.x", {"sq_ft": "sq ft", "pos_x": "pos.x"})
     'y ~ sq_ft + sq_ft + pos_x'
     """
     if isinstance(text, Mapping):
         return {key: in_plain_names(value, names) for key, value in text.items()}
+    if isinstance(text, list):
+        return [in_plain_names(each, names) for each in text]
     in_r = {re.sub(r"\W", ".", source): name for name, source in names.items()}
     plain = in_r | {source: name for name, source in names.items()}
 
     def plain_name(match: re.Match[str]) -> str:
         return plain.get(next(filter(None, match.groups()), ""), match[0])
 
-    return SOURCE.sub(plain_name, text) if isinstance(text, str) else text
+    return plain.get(text) or SOURCE.sub(plain_name, text) if isinstance(text, str) else text
 
 
 def check_words(formula: Any, name: Any, keys: Collection[str]) -> None:

@@ -425,6 +425,15 @@ def test_names_are_those_of_the_data():
     )
     others = tfglm.fit("delay ~ sq.ft + `carrier x`", frame, where="`carrier x` < 2", subset="sq.ft > 0")
     assert others.tidy()["term"].tolist() == ["Intercept", "sq_ft", "carrier_x_2"]
+    found = []
+    for carrier, day in (("carrier", "day"), ("the carrier", "day (of 40)")):
+        data = FRAME.rename(columns={"carrier": carrier, "day": day})
+        keys = {"reference": {carrier: "UA"}, "std_errors": f"cluster(`{day}`)", "missing": {carrier: "level"}}
+        keys |= {"pairwise": [carrier], "weights": day, "where": f"`{day}` > 0"}
+        fitted = tfglm.fit(f"delay ~ `{carrier}`", data, **keys)
+        found.append([*fitted.table("pairwise")["p_value"], *fitted.tidy()["std.error"]])
+        assert "carrier AA than with UA" in fitted.quote(carrier, "AA", units={carrier: "letters"})
+    assert len(found[0]) == 6 and found[0] == found[1]
 
 
 def test_what_the_model_does_not_name_is_not_read():
