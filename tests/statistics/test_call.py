@@ -599,6 +599,13 @@ WRONG = {
         {"subset": "day > AVG(day)"},
         "^subset: .* not a value computed from one row",
     ),
+    "a response of text": ("carrier ~ day", FRAME, {}, "is text; derive .*`derive: {event: carrier = 'UA'}`"),
+    "an answer of text": (
+        "carrier ~ day",
+        FRAME.replace({"carrier": {"DL": "Yes"}}),
+        {},
+        "`derive: {event: carrier = 'Yes'}`",
+    ),
     "keys together": ("delay ~ C(day)", FRAME, {"absorb": ["day"]}, "^absorb: `day` is in the formula too"),
 }
 

@@ -150,7 +150,8 @@ class _DesignBuilder:
         check_rows(self.dictionary)
         with_level = [name for name, column in self.dictionary.columns.items() if column.missing_rows is not None]
         with_order = [name for name, column in self.dictionary.columns.items() if column.order]
-        check_kinds(self.where, settings, formula, self.kinds, with_level, with_order)
+        levels = self.kinds.get(formula.response) == "text" and self.dictionary.columns[formula.response].levels
+        check_kinds(self.where, settings, formula, self.kinds, with_level, with_order, levels or ())
         self.check_computed(where)
         response = self.column(formula.response, where)
         if FAMILIES[settings.family].of_classes:

@@ -14,6 +14,9 @@ from tfglm.formula.terms import INTERCEPT, CategoricalFactor, Formula, RandomEff
 MULTIPLICITIES = {"weights": False, "frequency": True, "trials": True}
 """Keys that name a column which counts a row, and whether it must hold whole numbers."""
 
+EVENTS = ("yes", "y", "true", "t")
+"""Texts that say that an event has happened."""
+
 
 def check_kinds(
     where: str,
@@ -22,13 +25,15 @@ def check_kinds(
     kinds: Mapping[str, Kind | None],
     with_level: Collection[str] = (),
     with_order: Collection[str] = (),
+    levels: Sequence[str] = (),
 ) -> None:
     """Check that a model uses each column according to its kind. Columns that are absent or of unknown kind pass. Missing
     values of the columns `with_level` are a level (data.missing); the levels of those `with_order` have an order
-    (data.order). Raises UserError, which begins with `where` and lists all columns of a wrong kind."""
+    (data.order). `levels` are those of a response of text, if they are known. Raises UserError, which begins with `where` and
+    lists all columns of a wrong kind."""
     problems = Problems()
     with problems.collected():
-        check_response(where, settings, formula.response, kinds, with_level, with_order)
+        check_response(where, settings, formula.response, kinds, with_level, with_order, levels)
     if FAMILIES[settings.family].is_ordered and not formula.intercept:
         problems.messages.append(
             f"{where}.formula: ordered classes have a threshold between each two of them, and an intercept is one of these; "
@@ -72,6 +77,7 @@ def check_response(
     kinds: Mapping[str, Kind | None],
     with_level: Collection[str],
     with_order: Collection[str],
+    levels: Sequence[str],
 ) -> None:
     """Raise UserError for a response that the family cannot take, whatever its values are."""
     refuse_image(f"{where}.formula", name, kinds)
@@ -81,9 +87,11 @@ def check_response(
         )
     of_classes = FAMILIES[settings.family].of_classes
     if kinds.get(name) == "text" and not of_classes:
+        event = next((level for level in levels if level.lower() in EVENTS), levels[-1] if levels else EVENTS[0])
+        text = event.replace("'", "''")
         raise UserError(
             f"{where}: the response `{name}` is text; derive a number from it under data.derive, as in "
-            f"`derive: {{event: {name} = 'yes'}}`, or give its column the type integer or number in the layout"
+            f"`derive: {{event: {name} = '{text}'}}`, or give its column the type integer or number in the layout"
         )
     lacks_order = name not in with_order and isinstance(settings, DesignConfig) and not settings.class_order
     if kinds.get(name) == "text" and FAMILIES[settings.family].is_ordered and lacks_order:
