@@ -141,8 +141,8 @@ class FittedModel(Model):
     Attributes
     ----------
     rows
-        How many rows were read, dropped for which reason, and fitted: the content of rows.json. With a `subset`, how many of
-        the training rows are not in it.
+        How many rows were read, dropped for which reason, and fitted: the content of rows.json. Rows that are not in the
+        `subset` are among those dropped.
     """
 
     _read: "ReadRows"
@@ -819,10 +819,7 @@ def _fit_files(
     section = config.models[name]
     dictionary = merge(files, config.data.missing, config.data.rare, config.data.order)
     dictionary.write(folder / "dictionary.json")
-    rows = account(files, dictionary)
-    if section.subset and section.frequency:
-        counts = dictionary.columns[section.frequency]
-        rows["not in the subset"] = dict(zip(counts.levels or [], counts.train_rows or [], strict=False)).get(0, 0)
+    rows = account(files, dictionary, section.frequency if section.subset else None)
     digests.write_json(folder / "rows.json", rows)
     if not dictionary.rows["train"]:
         dropped = rows["dropped"] | rows["splits"]["train"]["dropped"]

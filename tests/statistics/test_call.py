@@ -140,7 +140,9 @@ def test_a_subset_is_the_fit_of_its_rows():
     for column in ("estimate", "std_error", "df", "p_value", "rows"):
         assert np.allclose(subset.coefficients[column], alone.coefficients[column], rtol=1e-9, equal_nan=True), column
     assert subset.fit["aic"] == pytest.approx(alone.fit["aic"], rel=1e-12)
-    assert subset.rows["not in the subset"] == (~some).sum() and subset.fit["rows"] == some.sum()
+    train = subset.rows["splits"]["train"]
+    assert train == {"rows": len(FRAME), "dropped": {"not in the subset": (~some).sum()}, "used": some.sum()}
+    assert subset.fit["rows"] == some.sum() and "subset_model" not in subset.rows["columns"]
     counted = tfglm.fit("delay ~ distance", FRAME, subset="carrier = 'AA'", frequency="late")
     assert counted.fit["rows"] == FRAME.loc[FRAME["carrier"] == "AA", "late"].sum()
 

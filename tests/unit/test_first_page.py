@@ -330,6 +330,18 @@ def test_a_derived_column_is_not_missing_beside_its_source():
     assert facts["Rows"].endswith("3 missing: late, 2 missing: bmi and delay")
 
 
+def test_rows_outside_a_subset_are_counted_for_its_model():
+    fit = fit_of(subset="age < 60", frequency="subset_m", weights="w")
+    for frequency, said in (
+        ("1", "588 of 1,100 read; 300 not in the subset, "),
+        ("n", "665 of 1,100 read, which stand "),
+    ):
+        fit["provenance"]["data"]["derive"]["subset_m"] = f"CASE WHEN (age < 60) THEN {frequency} ELSE 0 END"
+        facts = dict(circumstances(fit, ACCOUNT | {"subsets": {"subset_m": 300}}, {}))
+        assert facts["Rows"].startswith(said) and "300 not in the subset" in facts["Rows"]
+        assert facts.get("Frequency", "1")[0] == frequency
+
+
 def test_rows_that_stand_for_several_have_no_weight_of_zero():
     column = {"rare_levels": 0}
     fit = fit_of(frequency="n") | {"rows": 1681, "rows_in_likelihood": 1681}

@@ -154,12 +154,14 @@ rule merge_dictionary:
     params:
         engine=ENGINE,
         settings=PLAN.settings_of_data(LevelsConfig, exclude_defaults=True),
+        subsets=PLAN.subsets,
     message:
         "Merging the levels of all files"
     shell:
         'exec python "$TFGLM_SCRIPTS/forked.py" merge_dictionary.py'
         " --manifests {input}"
         " --settings {params.settings:q}"
+        " --subsets {params.subsets:q}"
         " --dictionary {output.dictionary}"
         " --rows {output.rows}"
         " --log {log}"

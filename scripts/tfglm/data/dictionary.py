@@ -23,6 +23,9 @@ MOST_COMPARED = 2**16
 """Distinct texts of a column among which `alike_levels` looks."""
 
 
+NOT_IN_SUBSET = "not in the subset"
+"""The reason why a model is not fitted to rows outside its `subset`."""
+
 MOST_SHOWN = 20
 """Levels of a column that a message names."""
 
@@ -392,15 +395,20 @@ def summarise(train: pl.DataFrame, kind: Kind) -> tuple[float | None, float | No
     return mean, variance, *parts.select(pl.min("minimum"), pl.max("maximum")).row(0)
 
 
-def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
+def account(files: Sequence[IngestedFile], dictionary: Dictionary, subset: str | None = None) -> dict:
     """Where every row went, in all and by file: `read` = `dropped`, by reason, + the `rows` of all `splits`; of these
     `rows` = `dropped`, by the values that a row lacks, + `used`.
 
     A row that lacks values in several columns counts under all their names together. Rows that are only predicted may lack
     any. `rare` counts by column the levels, and their training rows, that are one level for being rare. `alike` has by column
     the groups of levels that look the same, each a list of levels with their training rows; `columns` has their kinds.
+    `subset` is the column that is 0 outside the subset of the only model; training rows outside are dropped too.
     """
     by_file = {file.manifest.file: account_file(file, dictionary.required) for file in files}
+    for file, of_file in zip(files, by_file.values(), strict=True):
+        train, outside = of_file["splits"]["train"], rows_of_zero([file], dictionary, subset) if subset else 0
+        train["used"] -= outside
+        train["dropped"] |= {NOT_IN_SUBSET: outside} if outside else {}
     rare = {
         name: {"levels": column.rare_levels, "rows": column.rare_rows}
         for name, column in dictionary.columns.items()
@@ -412,8 +420,15 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
         if column.kind == "text" and column.distinct and column.distinct <= MOST_COMPARED
     }
     alike = {name: groups for name, values in texts.items() if (groups := alike_levels(values))}
-    kinds = {"columns": {name: column.kind for name, column in dictionary.columns.items()}, "data": dictionary.data}
+    columns = {name: column.kind for name, column in dictionary.columns.items() if name != subset}
+    kinds = {"columns": columns, "data": dictionary.data}
     return {**added(list(by_file.values())), "rare": rare, "alike": alike, "files": by_file, **kinds}
+
+
+def rows_of_zero(files: Sequence[IngestedFile], dictionary: Dictionary, column: str) -> int:
+    """How many training rows that lack no required value have a 0 in a column."""
+    values = training_values(files, column, dictionary.columns[column].kind, dictionary.required)
+    return int(values.filter(pl.col("value") == 0)["rows"].sum())
 
 
 def alike_levels(values: pl.DataFrame) -> list[list[tuple[str, int]]]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tfglm.data.dictionary import NOT_IN_SUBSET
 from tfglm.errors import counted
 from tfglm.formula.read import covariates_in
 from tfglm.formula.response import FINITE_RESPONSE, response_column
@@ -22,12 +23,14 @@ def circumstances(
     """Return what shapes a fit, as names with texts, from the content of fit.json and rows.json and the columns of
     dictionary.json."""
     model, data = fit["provenance"]["model"], fit["provenance"]["data"]
-    used = account["splits"]["train"]["used"]
+    known = account["splits"]["train"]["used"]
     derived = data.get("derive", {})
-    outside, counts = model.get("subset"), model.get("frequency")
-    counts = None if outside and re.search("THEN 1 ELSE 0 END$", derived.get(counts, "")) else counts
-    facts = [("Rows", rows(fit, account, used, bool(counts), derived, outside))]
-    facts += [("Subset", outside)] if outside else []
+    subset, counts = model.get("subset"), model.get("frequency")
+    outside = account.get("subsets", {}).get(counts, 0) if subset else 0
+    own = re.search(r"THEN (\w+) ELSE 0 END$", derived.get(counts, "")) if subset else None
+    counts = (own[1] if own[1] != "1" else None) if own else counts
+    facts = [("Rows", rows(fit, account, known - outside, bool(counts), derived, outside))]
+    facts += [("Subset", subset)] if subset else []
     filters = {name: sql for name, sql in data.get("where", {}).items() if not name.startswith(FINITE_RESPONSE)}
     facts += [("Only rows with", f"{condition}{named(name, condition)}") for name, condition in filters.items()]
     split = data.get("split", {}).get("train", "TRUE")
@@ -43,7 +46,7 @@ def circumstances(
     of_model = list(dict.fromkeys([response_column(model["formula"]), *covariates_in(model["formula"])]))
     facts += [("Derived", f"{name} = {derived[name]}") for name in of_model if name in derived]
     merged = [
-        merged_levels(name, columns[name], used)
+        merged_levels(name, columns[name], known + account["splits"]["train"]["dropped"].get(NOT_IN_SUBSET, 0))
         for name in of_model
         if name in columns and columns[name]["rare_levels"]
     ]
@@ -64,7 +67,7 @@ def rows(
     used: int,
     has_frequency: bool,
     derived: Mapping[str, str],
-    subset: str | None,
+    outside: int,
 ) -> str:
     """How many rows the fit has, and why others have no part in it."""
     text = f"{used if has_frequency else fit['rows']:,} of {account['read']:,} read"
@@ -72,13 +75,14 @@ def rows(
     reasons = Counter({reason.removeprefix("where: "): count for reason, count in account["dropped"].items() if count})
     for reason, count in account["splits"]["train"]["dropped"].items():
         reasons.update({lacking(reason, derived): count} if count else {})
+    reasons.update({NOT_IN_SUBSET: outside} if outside else {})
     others = {"evaluate": "kept back", "predict": "only predicted"}
     reasons |= {
         words: account["splits"][split]["used"] for split, words in others.items() if account["splits"][split]["used"]
     }
     zero = used - fit["rows"]
     if zero > 0 and not has_frequency:
-        reasons["not in the subset" if subset else "with weight 0"] = zero
+        reasons["with weight 0"] = zero
     left = fit["rows"] - fit.get("rows_in_likelihood", fit["rows"])
     if left > 0:
         reasons["separated, so not in the likelihood"] = left
@@ -90,6 +94,8 @@ def rows(
 
 def lacking(reason: str, derived: Mapping[str, str]) -> str:
     """A reason with its columns; a derived column is left out beside a column that it is computed from."""
+    if not reason.startswith("missing: "):
+        return reason
     names = reason.removeprefix("missing: ").split(",")
     own = [name for name in names if set(names).isdisjoint(re.findall(r"\w+", derived.get(name, "")))]
     return f"missing: {' and '.join(own or names)}"

@@ -131,7 +131,9 @@ def data(rows: dict) -> str:
     others = (
         f"{left:,} left out, each for a reason that the page “rows accounted for” gives" if left else "none left out"
     )
-    return f"{counted(len(rows['files']), 'input file')} with {counted(rows['read'], 'row')}: {shares}, and {others}."
+    text = f"{counted(len(rows['files']), 'input file')} with {counted(rows['read'], 'row')}: {shares}, and {others}."
+    fewer = " A model with a `subset` has only some of these rows, which “What shapes this fit” counts."
+    return text + (fewer if rows.get("subsets") else "")
 
 
 def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, Any]:

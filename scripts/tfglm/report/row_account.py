@@ -132,6 +132,8 @@ def text(account: dict) -> list[str]:
         f"Of {account['read']:,} rows read, {used:,} are used. The others were dropped, and each is counted under one reason; a "
         "row that lacks several values, under their names together."
     ]
+    if account.get("subsets"):
+        sentences.append("A model with a `subset` uses only some of these; its part of the first page counts them.")
     for column, rare in account["rare"].items():
         sentences.append(
             f"The {rare['levels']:,} rarest levels of {column}, {rare['rows']:,} training rows together, are one level, (rare)."

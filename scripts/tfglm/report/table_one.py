@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tfglm.data.dictionary import Column, Dictionary
+from tfglm.data.dictionary import NOT_IN_SUBSET, Column, Dictionary
 from tfglm.data.kinds import ABSENT, MEANINGS
 from tfglm.data.shards import IngestedFile
 from tfglm.data.training_rows import MOST_SAMPLED, sampled_rows
@@ -74,7 +74,7 @@ def page(
     shown = {
         name: column
         for name, column in dictionary.columns.items()
-        if column.kind in MEANINGS and column.kind != "image"
+        if column.kind in MEANINGS and column.kind != "image" and name in account.get("columns", dictionary.columns)
     }
     shown = dict(list(shown.items())[:MOST_COLUMNS])
     rows = sampled_rows(files, list(shown), dictionary.required, most_rows)
@@ -88,6 +88,8 @@ def page(
     characteristics = [line for column, values in compared for line in lines(column, values, events, words)]
     used = dictionary.rows["train"]
     sampled = len(next(iter(rows.values()), ()))
+    if account.get("subsets") or NOT_IN_SUBSET in account["splits"]["train"]["dropped"]:
+        reading = f"Rows outside the `subset` of a model are among them. {reading}"
     return render(
         "columns",
         rows=used,

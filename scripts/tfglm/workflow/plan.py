@@ -114,6 +114,8 @@ class Plan:
         """of the regressions among them,"""
         self.networks = [name for name in self.fit if name in config.networks]
         """and of the networks."""
+        self.subsets = sorted({model.frequency or "" for model in config.all_models.values() if model.subset})
+        """The columns that are 0 outside the subset of a model."""
         self._checked: set[str] = set()
 
     def _check_storage(self, address: str) -> None:
