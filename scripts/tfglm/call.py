@@ -59,6 +59,7 @@ from tfglm.data.ingest import ingest
 from tfglm.data.kinds import ABSENT
 from tfglm.data.packages import located
 from tfglm.data.packing import packing
+from tfglm.data.selection import check_names
 from tfglm.data.shards import MANIFEST, MISSING, IngestedFile
 from tfglm.design.build import build_design, check_settings
 from tfglm.distribute.executor import Executor
@@ -581,6 +582,9 @@ def _fitted(
         indexed = [f"`{level}`" for level in getattr(getattr(data, "index", None), "names", []) if level is not None]
         hint = [f"  {', '.join(indexed)} is the index, which is no column; give data.reset_index()"] if indexed else []
         raise UserError("\n".join([*problems, *hint]))
+    for place, expressions in (("derive", config.data.derive), ("where", config.data.where)):
+        for key, sql in expressions.items():
+            check_names(sql, f"data.{place}.{key}", [*names, *of_data.get("derive", {})], config.data.derive)
     used = {column for _, column in named_columns(config)}
     used |= set() if has_dot(formula) else {*columns_of(formula)}
     columns = [column for column in (*names, *of_data.get("derive", {}), FILE, RANDOM) if column in used]

@@ -595,6 +595,24 @@ WRONG = {
     "a key of runs": ("delay ~ day", FRAME, {"sweep": {"l2": [1, 2]}}, "^sweep: a call has no use for it"),
     "an empty subset": ("delay ~ day", FRAME, {"subset": "day > 90"}, "^subset: no training row meets `day > 90`"),
     "a subset of no column": ("delay ~ day", FRAME, {"subset": "dya > 9"}, "^subset: no column `dya` in `dya > 9`"),
+    "a subset with a misspelt column": (
+        "delay ~ day",
+        FRAME,
+        {"subset": "distanze > 9"},
+        r"^subset: no column `distanze` in `distanze > 9`; did you mean `distance`\?\n  there are: (?!.*file)",
+    ),
+    "a date as text": (
+        "delay ~ day",
+        FRAME.assign(flown=pd.Timestamp("2024-01-02")),
+        {"subset": "flown >= '2024-01-01'"},
+        "^subset: .* has a text beside a date\n  write DATE '2024-01-01' for the date$",
+    ),
+    "a difference of dates": (
+        "delay ~ age",
+        FRAME.assign(flown=pd.Timestamp("2024-01-02")),
+        {"derive": {"age": "flown - DATE '2024-01-01'"}},
+        r"\n  write CAST\(later AS BIGINT\) - CAST\(earlier AS BIGINT\), in days, for a difference of dates",
+    ),
     "a subset of all": (
         "delay ~ day",
         FRAME,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
 from tfglm.data.distinct import Distinct, Recent, joined
 from tfglm.data.kinds import Kind
-from tfglm.data.sql import column_of, dtype_of, expression, parsed
+from tfglm.data.sql import check_columns, column_of, dtype_of, expression, parsed
 from tfglm.errors import Problems, UserError, nearest
 
 TYPES = {
@@ -281,6 +281,19 @@ def _selection(layout: Layout, settings: SelectionConfig, name: str) -> Selectio
         splits=tuple(number for number, split in enumerate(SPLITS) if getattr(settings.split, split)),
         queries=queries,
     )
+
+
+def check_names(sql: str, where: str, known: Collection[str], unlisted: Collection[str]) -> None:
+    """Raise UserError for a column that an expression has and the rows have not, as `check_columns` does; not for what is no SQL,
+    which `selection` reports."""
+    try:
+        value = parsed(sql, where)
+    except UserError:
+        return
+    try:
+        check_columns(value, sql, where, known, {*unlisted, FILE, RANDOM})
+    except UserError as error:
+        raise UserError(as_written(str(error))) from None
 
 
 def as_written(message: str) -> str:

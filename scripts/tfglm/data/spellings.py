@@ -55,7 +55,12 @@ WORDS = {
 """Words that polars replaces by their value, or takes otherwise than SQL or the user, so that its expression does not show them;
 with the reason to refuse them and the remedy."""
 
+DAYS_BETWEEN = "CAST(later AS BIGINT) - CAST(earlier AS BIGINT), in days,"
+"""The SQL for the difference of two dates, each a column or DATE '2024-01-31'."""
+
 OURS = {
+    **dict.fromkeys(("date_diff", "datediff", "difftime", "timestampdiff", "age"), DAYS_BETWEEN),
+    **dict.fromkeys(("julian", "to_days"), "CAST({0} AS BIGINT), the days since 1970-01-01,"),
     "as.numeric": "TRY_CAST({0} AS DOUBLE)",
     "as.integer": "TRY_CAST({0} AS BIGINT)",
     "as.character": "CAST({0} AS VARCHAR)",

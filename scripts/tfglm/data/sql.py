@@ -31,7 +31,7 @@ from typing import Any
 
 import polars as pl
 
-from tfglm.data.spellings import FOREIGN, TOKENS, in_sql, remedies
+from tfglm.data.spellings import DAYS_BETWEEN, FOREIGN, TOKENS, in_sql, remedies
 from tfglm.errors import UserError, nearest
 
 LONGEST = 10_000
@@ -92,12 +92,7 @@ def expression(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Exp
 def _expression(sql: str, where: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Expr:
     known = dict(columns)
     parsed_sql = parsed(sql, where, known)
-    absent = next((name for name in parsed_sql.meta.root_names() if name not in known), None)
-    if absent is not None:
-        is_text = f'"{absent}"' in sql and not nearest(absent, known)
-        hint = f"; text stands in single quotes: '{absent}'" if is_text else nearest(absent, known)
-        hint = "; write IS NULL for a missing value" if absent.lower() in ("na", "nan", "none") else hint
-        raise UserError(f"{where}: no column `{absent}` in `{sql}`{hint}\n  there are: {', '.join(known)}")
+    check_columns(parsed_sql, sql, where, known)
     try:
         tree = tree_of(parsed_sql)
         check(tree, f"{where}: `{sql}`")
@@ -112,10 +107,25 @@ def _expression(sql: str, where: str, columns: tuple[tuple[str, pl.DataType], ..
     except FAILURES as error:
         if "could not deserialize" in str(error):
             raise too_deep(sql, where) from error
-        raise UserError(
-            "\n  ".join([f"{where}: `{sql}` cannot be evaluated: {first_line(error)}", *remedies(sql, {})])
-        ) from error
+        problem = first_line(error)
+        lines = [f"{where}: `{sql}` cannot be evaluated: {problem}", *remedies(sql, {})]
+        if OF_A_DATE.search(problem):
+            example_day, day = "'2024-01-31'", re.search(r"(?i)(?<!DATE )'\d{4}-\d\d-\d\d'", sql)
+            lines = [
+                f"{where}: `{sql}` has a text beside a date",
+                f"write DATE {day[0] if day else example_day} for the date",
+            ]
+        raise UserError("\n  ".join(lines)) from error
     return evaluated
+
+
+def check_columns(value: pl.Expr, sql: str, where: str, known: Collection[str], unlisted: Collection[str] = ()) -> None:
+    """Raise UserError for an expression of a column that is neither `known` nor `unlisted`; the message lists the known."""
+    for absent in (name for name in value.meta.root_names() if name not in known and name not in unlisted):
+        is_text = f'"{absent}"' in sql and not nearest(absent, known)
+        hint = f"; text stands in single quotes: '{absent}'" if is_text else nearest(absent, known)
+        hint = "; write IS NULL for a missing value" if absent.lower() in ("na", "nan", "none") else hint
+        raise UserError(f"{where}: no column `{absent}` in `{sql}`{hint}\n  there are: {', '.join(known)}")
 
 
 def parsed(sql: str, where: str, known: Mapping[str, pl.DataType] | None = None) -> pl.Expr:
@@ -140,6 +150,11 @@ def too_deep(sql: str, where: str) -> UserError:
         "  define parts of it as columns under derive, or write lists of values with IN (...)"
     )
 
+
+OF_A_DATE = re.compile(
+    "cannot compare 'date.*' to a string|cannot check for Date values in List.String|not allowed on date and str"
+)
+"""What polars says where a text stands for a date."""
 
 CONVERSION = re.compile(
     r"conversion from `(?!i128)\w+` to `(f|i|date)\w*` failed in column '([^']*)' for .*?: \[(.*)\]"
@@ -405,9 +420,7 @@ def column_of(value: pl.Expr, where: str, known: Mapping[str, pl.DataType]) -> t
         return value.cast(dtype), dtype
     if dtype in (pl.Categorical, pl.Enum):
         return value.cast(pl.String), pl.String()
-    remedy = (
-        "say in which unit: CAST(... AS BIGINT) counts microseconds" if dtype == pl.Duration else "take a part of it"
-    )
+    remedy = f"write {DAYS_BETWEEN} for a difference of dates" if dtype == pl.Duration else "take a part of it"
     raise UserError(f"{where}: gives neither a number nor a text nor a date, but {dtype}\n  {remedy}")
 
 
