@@ -62,6 +62,7 @@ from tfglm.data.packing import packing
 from tfglm.data.selection import check_names
 from tfglm.data.shards import MANIFEST, MISSING, IngestedFile
 from tfglm.design.build import build_design, check_settings
+from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.distribute.local import LocalExecutor, ThreadedExecutor
 from tfglm.errors import UserError, nearest, require, writing
@@ -126,6 +127,7 @@ IN_A_CALL = {
     "the folder that snakemake runs in": "the working folder",
     "the folder snakemake runs in": "the working folder",
     "columns has ": "the data have ",
+    "give it the type number in the layout, or derive a number: ": "or name a number in derive={...}: ",
 }
 """Words of messages of the workflow -> those of a call."""
 
@@ -854,10 +856,37 @@ def _fit_files(
         fit=folder / "fit.json",
     )
     fitting.fit(fitting.Job(arguments, design, files, Progress(None, name)), executor)
+    remarks = {**remarks, **remarks_on_levels(design, layout, rows["splits"]["train"]["used"])}
     fitted = FittedModel(folder, results, files, remarks, names, layout, sections)
     for table in ("coefficients.csv", "terms.csv"):
         fitted._result(table)
     return fitted
+
+
+MANY_LEVELS, FEW_ROWS = 50, 10
+"""Levels of a text, and rows for each on average, that make a remark of more levels with fewer rows."""
+
+
+def remarks_on_levels(design: Design, layout: Layout, rows: int) -> dict[str, str]:
+    """A remark on each date with many levels, and on each text with many levels of few rows, if each has a coefficient."""
+    of_terms = {name for term in design.terms if term.name not in design.absorbed for name in term.categorical}
+    remarks = {}
+    for factor in design.categorical:
+        name, levels = factor.column, factor.levels
+        known = layout.columns.get(name)
+        is_date = known is not None and known.type == "date"
+        is_text = factor.column_kind == "text" and not factor.random and factor.name in of_terms
+        if not is_text or len(levels) <= MANY_LEVELS or (rows >= FEW_ROWS * len(levels) and not is_date):
+            continue
+        found = [re.fullmatch(r"-?\d+(?:\.\d+)?(\D*)", level) for level in levels]
+        units = {each[1] if each else None for each in found}
+        number = f"CAST({name} AS BIGINT)" if is_date else ""
+        if not is_date and len(units) == 1 and (unit := units.pop()):
+            text = unit.replace("'", "''")
+            number = f"CAST(REPLACE({name}, '{text}', '') AS DOUBLE)"
+        use = f'a number, as by derive={{"number": "{number}"}}, or (1 | {name})' if number else f"(1 | {name})"
+        remarks[name] = f"{len(levels):,} levels, each with a coefficient, for {rows:,} rows; use {use}"
+    return remarks
 
 
 def _sources(data: Any) -> tuple[dict[str, Path], list[str], Dialect]:

@@ -147,6 +147,22 @@ def test_a_subset_is_the_fit_of_its_rows():
     assert counted.fit["rows"] == FRAME.loc[FRAME["carrier"] == "AA", "late"].sum()
 
 
+@pytest.mark.parametrize(
+    ("values", "number"),
+    [
+        (pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(len(FRAME)) % 90, "D"), "CAST(x AS BIGINT)"),
+        ([f"{number % 90 / 4:.2f} cm" for number in range(len(FRAME))], "CAST(REPLACE(x, ' cm', '') AS DOUBLE)"),
+    ],
+)
+def test_a_text_with_many_levels_has_a_remark_that_names_its_number(values, number):
+    frame = FRAME.assign(x=values)
+    (remark,) = (text for text in tfglm.fit("delay ~ x", frame).fit["warnings"] if text.startswith("x: 90 levels"))
+    assert remark.endswith(f'for 400 rows; use a number, as by derive={{"number": "{number}"}}, or (1 | x)')
+    fitted = tfglm.fit("delay ~ number", frame, derive={"number": number})
+    assert len(fitted.coefficients) == 2 and not fitted.fit["warnings"]
+    assert not any("levels" in text for text in tfglm.fit("delay ~ day | x", frame).fit["warnings"])
+
+
 def test_parts_of_a_formula_are_absorbed_as_dummies():
     frame = FRAME.assign(week=FRAME["day"] // 14)
     fitted = tfglm.fit("delay ~ distance | carrier^week", frame)
@@ -600,6 +616,18 @@ WRONG = {
         FRAME,
         {"subset": "distanze > 9"},
         r"^subset: no column `distanze` in `distanze > 9`; did you mean `distance`\?\n  there are: (?!.*file)",
+    ),
+    "a misspelt column beside a subset": (
+        "delay ~ dya",
+        FRAME,
+        {"subset": "day > 1"},
+        "`day`\\? the data have (?!.*subset)",
+    ),
+    "a curve of a date": (
+        "delay ~ s(flown)",
+        FRAME.assign(flown=pd.Timestamp("2024-01-02")),
+        {},
+        r"alone, a factor, or name a number in derive=\{...\}: CAST\(flown AS BIGINT\) has the days of a date",
     ),
     "a date as text": (
         "delay ~ day",

@@ -18,6 +18,8 @@ def column_problems(config: Config, layouts: Collection[Layout], unparsed: Colle
     places: dict[str, list[str]] = {}
     for place, column in named_columns(config):
         places.setdefault(column, []).append(place)
+    of_subsets = {model.frequency for model in config.all_models.values() if model.subset}
+    own = [column for column in kept if column not in of_subsets]
     misspelt = [column for column in kept if column not in offered]
     # Who names the column that was meant is right.
     meant = {closest(column, offered) for column in misspelt}
@@ -33,11 +35,11 @@ def column_problems(config: Config, layouts: Collection[Layout], unparsed: Colle
         if column in offered:
             problems.append(f"data.columns: lacks `{column}`, needed by {listed(of_column)}; add it")
             continue
-        hint = nearest(column, [*kept, *offered])
+        hint = nearest(column, [*own, *offered])
         of_column = [place for place in of_column if hint or place not in unparsed]
         if of_column:
             problems.append(
-                f"{listed(of_column)}: no column `{short(column)}`{hint or ';'} data.columns has {', '.join(kept)}"
+                f"{listed(of_column)}: no column `{short(column)}`{hint or ';'} data.columns has {', '.join(own)}"
             )
     problems += [
         f"terms.{name}: the layout has a column of this name, so that a formula could mean either; rename the terms"

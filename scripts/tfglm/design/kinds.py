@@ -125,8 +125,8 @@ def check_column(
         )
     if calls and kind == "text":
         raise UserError(
-            f"{where}: `{factor.name}`: `{column}` is text, and {calls[0].function}() takes numbers; write "
-            f"`{column}` alone, a factor, or give it the type number in the layout"
+            f"{where}: `{factor.name}`: `{column}` is text, and {calls[0].function}() takes numbers; write `{column}` alone, a "
+            f"factor, give it the type number in the layout, or derive a number: CAST({column} AS BIGINT) has the days of a date"
         )
     if column in with_level and not has_levels and kind in ("integer", "number"):
         raise UserError(
