@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -76,3 +77,12 @@ def test_a_page_with_examples_prints_what_it_says(name, monkeypatch):
         str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     )
     assert result.failed == 0 and result.attempted > 15, result
+
+
+def test_the_first_call_of_the_readme_prints_what_it_says(monkeypatch, capsys):
+    repository = Path(__file__).parents[2]
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    call, printed = re.findall(r"```python\n(.*?)```\s*```\n(.*?)```", text, re.DOTALL)[0]
+    monkeypatch.chdir(repository)
+    exec(call, {})
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == printed.splitlines()
