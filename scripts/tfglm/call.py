@@ -81,6 +81,7 @@ from tfglm.results.fit_tables import MARGINAL, TABLES
 from tfglm.roles.progress import Progress
 from tfglm.survey.dialect import dialect_of
 from tfglm.survey.layout import names_for, own_layout
+from tfglm.survey.written_numbers import decimal_character
 
 TABLE = "table.parquet"
 """The file of the rows of a table."""
@@ -488,7 +489,8 @@ def fit(
         Threads that sum rows at the same time. Their number changes no byte of an exact fit.
     **keys
         Any other key of a model in the config (`std_errors="cluster(date)"`, `weights="w"`, ...), and of its section `data`:
-        where, derive, split, missing, rare, order, seed, bad_rows. By default all rows train.
+        where, derive, split, missing, rare, order, seed, bad_rows. By default all rows train. `decimal` is `point` or `comma`,
+        what is before decimals in CSV files; without it the values tell.
 
     Returns
     -------
@@ -560,8 +562,11 @@ def _fitted(
         raise UserError(f"workers: expected a number of threads, such as 4, received {workers!r}")
     keys = {key: plain_value(key, value) for key, value in keys.items()}
     of_data = {key: keys.pop(key) for key in OF_DATA if key in keys}
+    decimal = decimal_character(keys.pop("decimal", ""))
     data = _table_or_paths(data)
     sources, header, dialect = _sources(data)
+    if decimal and next(iter(sources)) == TABLE:
+        raise UserError("decimal: a table has numbers, and only files write them; leave it out")
     # Who names `a_b` means the column of this name, not `a b`.
     plain = [column for column in header if [*names_for([column])] == [column]]
     names = names_for([*plain, *(column for column in header if column not in plain)])
@@ -605,7 +610,7 @@ def _fitted(
     needed = {column: source for column, source in names.items() if column in words}
     selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")
     table = _as_table(data, [*needed.values()]) if next(iter(sources)) == TABLE else None
-    read = _read(sources, table, header, dialect, needed, selection, cache)
+    read = _read(sources, table, header, dialect, decimal, needed, selection, cache)
     config = in_order(config, read.files, orders_of(data, needed))
     sections = raw | {"models": {name: model}}
     executor = ThreadedExecutor(workers) if workers > 1 else LocalExecutor()
@@ -674,6 +679,7 @@ def _read(
     table: pa.Table | None,
     header: Sequence[str],
     dialect: Dialect,
+    decimal: str,
     needed: Mapping[str, str],
     selection: SelectionConfig,
     cache: Any,
@@ -681,7 +687,7 @@ def _read(
     """The rows of files, or of a table, which are read unless this process has them."""
     content = {name: identity_of(path) for name, path in sources.items()} if table is None else content_of(table)
     where = None if cache is None else fspath(Path(cache).resolve())
-    key = json.dumps([os.getpid(), content, needed, selection.model_dump_json(), where])
+    key = json.dumps([os.getpid(), content, decimal, needed, selection.model_dump_json(), where])
     read = READ.get(key)
     if read is None or not all((file.folder / MANIFEST).is_file() for file in read.files):
         folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
@@ -689,7 +695,7 @@ def _read(
             if table is not None:
                 sources = {"table": folder / TABLE}
                 parquet.write_table(table, folder / TABLE)
-            layout, remarks = own_layout(next(iter(sources.values())), header, dialect, sources=needed)
+            layout, remarks = own_layout(next(iter(sources.values())), header, dialect, decimal, needed)
             if unread := [column for column in needed if column in selection.columns and column not in layout.columns]:
                 kind = "" if table is None else f", of type {table.schema.field(needed[unread[0]]).type}"
                 raise UserError(

@@ -763,3 +763,19 @@ def test_the_command_writes_pages_and_the_config_of_the_same_fit(tmp_path, capsy
         fitted.write_config("config/late.yaml")
     with pytest.raises(UserError, match="these rows are a table"):
         tfglm.fit(FORMULA, FRAME).write_config("config/table.yaml")
+
+
+def test_all_columns_of_a_file_and_the_user_tell_what_is_before_decimals(tmp_path):
+    """As `init` does: 4.512 alone could be 4512, but not beside 161.0."""
+    frame = pd.DataFrame({"y": [f"4.{part}" for part in range(512, 572)], "x": np.arange(60) % 7})
+    frame.to_csv(tmp_path / "alone.csv", index=False)
+    frame.assign(other="161.0").to_csv(tmp_path / "beside.csv", index=False)
+    alone, beside = (tfglm.fit("y ~ x", tmp_path / f"{name}.csv") for name in ("alone", "beside"))
+    assert "ask again with decimal=comma" in alone.summary() and not beside.fit["warnings"]
+    comma = tfglm.fit("y ~ x", tmp_path / "alone.csv", decimal="comma")
+    assert not comma.fit["warnings"]
+    assert np.allclose(comma.tidy()["estimate"], 1000 * alone.tidy()["estimate"], rtol=1e-9)
+    with pytest.raises(UserError, match="decimal: `dot` must be point or comma"):
+        tfglm.fit("y ~ x", tmp_path / "alone.csv", decimal="dot")
+    with pytest.raises(UserError, match="decimal: a table has numbers"):
+        tfglm.fit("y ~ x", frame, decimal="comma")

@@ -52,8 +52,7 @@ from tfglm.survey.responses import (
 )
 from tfglm.survey.types import doubtful_dates, is_code, mixed_dates
 from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
-
-DECIMALS = {"": "", "point": ".", "comma": ","}
+from tfglm.survey.written_numbers import decimal_character
 
 MOST_OTHERS = 3
 """Other responses that are shown, with the command for each, beside all of two values or classes."""
@@ -73,9 +72,7 @@ class Request:
     @property
     def decimal_character(self) -> str:
         """The character before decimals; empty if nothing is said. Raises UserError for another word."""
-        if self.decimal not in DECIMALS:
-            raise UserError(f"decimal: `{short(self.decimal)}` must be point or comma")
-        return DECIMALS[self.decimal]
+        return decimal_character(self.decimal)
 
     def header_is(self, path: Path) -> bool | tuple[str, ...] | None:
         """Whether the file has a line of names, or the names of its columns; None if nothing is said.

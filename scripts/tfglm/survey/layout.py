@@ -199,7 +199,7 @@ def layout_of_csv(
     path: Path, header: Sequence[str], sources: Mapping[str, str], dialect: Dialect, decimal: str
 ) -> tuple[Layout, dict[str, str]]:
     """The layout of a CSV file by its values, and remarks on columns."""
-    strings = {name: LayoutColumn(type="string", source=source) for name, source in sources.items()}
+    strings = as_strings(sources)
     as_text = Layout(
         missing=[],
         encoding=dialect.encoding,
@@ -214,7 +214,15 @@ def layout_of_csv(
     texts = {name: table["text"] for name, table in tables.items()}
     known = {name: table.filter(~pl.col("text").is_in(MARKS)) for name, table in tables.items()}
     decimal = decimal if kind_of_file(path) == "csv" else "."
-    numerals, remarks = numerals_of({name: table["text"] for name, table in known.items()}, dialect.separator, decimal)
+    of_known = {name: table["text"] for name, table in known.items()}
+    numerals, remarks = numerals_of(of_known, dialect.separator, decimal)
+    others = as_strings(names_for([source for source in header if source not in sources.values()]))
+    if remarks and others and not decimal:
+        # What the columns to describe leave open others may tell.
+        found = distinct_texts(path, header, as_text.model_copy(update={"columns": others}))
+        of_others = {name: table["text"].filter(~table["text"].is_in(MARKS)) for name, table in found.items()}
+        numerals, remarks = numerals_of(of_others | of_known, dialect.separator)
+        remarks = {name: remark for name, remark in remarks.items() if name in sources}
     types = {name: type_of(of_column["text"], numerals) for name, of_column in known.items()}
     strange = {
         name: found
@@ -242,6 +250,11 @@ def layout_of_csv(
     columns |= clocks_of(columns)
     update = {"decimal": numerals.decimal, "thousands": numerals.thousands, "missing": missing, "columns": columns}
     return as_text.model_copy(update=update), remarks
+
+
+def as_strings(sources: Mapping[str, str]) -> dict[str, LayoutColumn]:
+    """Columns of text with these names, by what the header calls them."""
+    return {name: LayoutColumn(type="string", source=source) for name, source in sources.items()}
 
 
 def distinct_texts(path: Path, header: Sequence[str], as_text: Layout) -> dict[str, pl.DataFrame]:

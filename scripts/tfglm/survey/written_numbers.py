@@ -9,6 +9,7 @@ import polars as pl
 from tfglm.config import LayoutColumn
 from tfglm.config.layouts import Numerals
 from tfglm.data.values import MARKS_OF_THOUSANDS, PLAIN, values_of
+from tfglm.errors import UserError, short
 
 SYMBOLS = "%$€£¥"
 
@@ -22,6 +23,16 @@ CONVENTIONS += [Numerals(",", mark) for mark in (None, ".", "'", "blank")]
 FEWEST_GROUPED, FEWEST_SHORT = 10, 3
 """Different numbers with three digits behind each mark, and others below 1,000 without one, that tell of thousands: decimals
 that end in 0 would be shorter."""
+
+
+DECIMALS = {"": "", "point": ".", "comma": ","}
+
+
+def decimal_character(word: object) -> str:
+    """The character before decimals by its name; empty if nothing is said. Raises UserError for another word."""
+    if not isinstance(word, str) or word not in DECIMALS:
+        raise UserError(f"decimal: `{short(str(word))}` must be point or comma")
+    return DECIMALS[word]
 
 
 def invalid(texts: pl.Series, column: LayoutColumn, numerals: Numerals = PLAIN) -> pl.Series:
