@@ -103,6 +103,8 @@ def test_logarithms_of_amounts_are_responses_and_squares_and_classes_of_amounts_
     )
     both = pl.DataFrame({"price": random.normal(9, 1, size), "approve": age % 2, "white": age % 3 % 2})
     assert chosen(both).source == "approve"
+    rent = pl.DataFrame({"Rent_month": random.normal(900, 99, size), "month": age, "size": age, "viewings": age})
+    assert chosen(rent).source == "Rent_month"
 
 
 def patients() -> pl.DataFrame:

@@ -178,8 +178,9 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[float | None, str]:
     is_status = words[-1] == "status" and place > 0 and column.values <= MOST_CLASSES
     if re.fullmatch(OUTCOMES, plain[0]) or (is_status and not any(re.fullmatch(EXPLAINS, word) for word in words)):
         return 3, named
+    per_time = column.is_numeric and column.values > FEW_VALUES and re.fullmatch(AMOUNTS, words[0])
     if is_named(column, TIME_OR_PLACE):
-        return None, ""
+        return (2, named) if per_time else (None, "")  # Rent_month
     # A wage of few values is a class of wages.
     amounts = AMOUNTS if column.values > FEW_VALUES else FEW_AMOUNTS
     amounts = f"(ln?|log)?_?({amounts})"
