@@ -100,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
         init.add_argument(f"--{key}", default="", help=words)
     for name, words in OF_CONFIGS.items():
         command = add(name, words)
-        files = "FILE ... [--config CONFIG]" if name == "score" else "[CONFIG]"
+        files = "[CONFIG] FILE ..." if name == "score" else "[CONFIG]"
         command.usage = f"{command.prog} {files} [--cores N] [--profile P] [-- SNAKEMAKE OPTIONS]"
         if name == "score":
             command.add_argument(
@@ -306,6 +306,13 @@ def do(words: Sequence[str]) -> int:
         asked = [f"--{key}={getattr(arguments, key)}" for key in ("csv", *REQUEST)]
         script = str(CHECKOUT / "scripts" / "init.py")
         return subprocess.run([sys.executable, script, *asked, "--caller=tfglm", f"--log={LOG_OF_INIT}"]).returncode
+    if arguments.command == "score":
+        # Other commands take a config as a word, so this one does too.
+        configs = [name for name in arguments.files if Path(name).suffix in (".yaml", ".yml")]
+        arguments.files = [name for name in arguments.files if name not in configs]
+        if not arguments.files:
+            raise UserError(f"no file of data, as in `tfglm score {configs[0]} new.csv`")
+        arguments.config += configs
     config = config_to_run(arguments.config, arguments.command)
     if not isinstance(read(config), dict):
         raise UserError(f"{config}: a config has keys, such as `data` and `models`; `tfglm init` writes one")

@@ -61,6 +61,7 @@ def write_configs(*names: str) -> None:
         ),
         (["run", "--core", "2"], ["a.yaml"], "unrecognized arguments: --core"),
         (["report", "--cores"], ["a.yaml"], "--cores: expected one argument; `tfglm report --help`"),
+        (["score", "a.yaml"], [], "no file of data, as in `tfglm score a.yaml new.csv`"),
         (["init"], [], "required: csv; `tfglm init --help`"),
         (["init", "a.csv", "--", "-n"], [], "`tfglm init` takes no options of Snakemake"),
         (["run"], ["list.yaml"], "config/list.yaml: a config has keys, such as `data` and `models`"),
@@ -131,11 +132,8 @@ def test_other_commands_ask_for_a_target_of_the_workflow(monkeypatch, capsys):
     assert called(["resume"], monkeypatch) == [*before, "--rerun-incomplete"]
     assert called(["tidy"], monkeypatch) == [*before, "--rerun-incomplete", "tidy"]
     files = ["--config", 'score=["the new.csv"]', "--rerun-incomplete", "score"]
-    assert called(["score", "the new.csv", "--config", "config/a.yaml", "--", "-n"], monkeypatch) == [
-        *before,
-        *files,
-        "-n",
-    ]
+    for named in (["the new.csv", "--config", "config/a.yaml"], ["config/a.yaml", "the new.csv"]):
+        assert called(["score", *named, "--", "-n"], monkeypatch) == [*before, *files, "-n"]
     answers = [
         SimpleNamespace(returncode=1, stdout="host: a\nerror:\na.yaml: models: missing\n"),
         SimpleNamespace(returncode=0),
