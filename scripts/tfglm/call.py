@@ -125,8 +125,6 @@ IN_A_CALL = {
     "run snakemake in a folder on a larger disk with --directory; repeat the command to continue": (
         "set TMPDIR or `cache` to a folder on a larger disk"
     ),
-    "the folder that snakemake runs in": "the working folder",
-    "the folder snakemake runs in": "the working folder",
     "columns has ": "the data have ",
     "give it the type number in the layout, or derive a number: ": "or name a number in derive={...}: ",
 }

@@ -691,8 +691,11 @@ def test_a_config_or_layout_that_is_there_is_left_as_it_is(name):
     source = written("x.csv", size=chosen(ROWS, 1, 2, 3), y=RANDOM.normal(0, 1, ROWS))
     Path("config").mkdir()
     Path(name).write_text("mine")
-    with pytest.raises(UserError, match=f"^{name} would be overwritten; .*: output=config/x_2.yaml$"):
-        init(source, Path("config"), print)
+    for request in (Request(), Request(response="y")):
+        with pytest.raises(UserError, match=f"^{name} would be overwritten; .*: output=config/x_2.yaml$"):
+            init(source, Path("config"), print, request)
+    with pytest.raises(UserError, match="response: no column `z`"):
+        init(source, Path("config"), print, Request(response="z"))
     assert [(path.name, path.read_text()) for path in Path("config").iterdir()] == [(Path(name).name, "mine")]
 
 

@@ -88,14 +88,13 @@ def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
     [
         (
             ["data/2006.csv"],
-            "there is no file `data/2006.csv`; did you mean `2007.csv`? "
-            "Paths are relative to the folder snakemake runs in, {folder}",
+            "there is no file `data/2006.csv`; did you mean `2007.csv`? Paths are relative to this folder, {folder}",
         ),
         (
             ["elsewhere/x.csv"],
-            "there is no file `elsewhere/x.csv`. Paths are relative to the folder snakemake runs in, {folder}",
+            "there is no file `elsewhere/x.csv`. Paths are relative to this folder, {folder}",
         ),
-        (["data/*.txt"], "no file matches `data/*.txt` in {folder}, the folder that snakemake runs in"),
+        (["data/*.txt"], "no file matches `data/*.txt` in this folder, {folder}"),
         (["data"], "`data` is a folder; for the CSV files in it write `data/*.csv`"),
         (
             ["data/2007.csv", "other/*"],

@@ -101,7 +101,7 @@ def test_new_files_are_scored_and_rows_have_leverages_without_a_fit_and_shards_a
     gone.rmdir()
     assert "Not asked for" not in succeed(finished, "tidy")
     assert (
-        not old.exists()
+        not old.parent.exists()
         and not list(shards.glob("*/tomorrow"))
         and len(list(shards.glob("*/flights"))) == 1
         and planned(finished) == {}

@@ -192,5 +192,5 @@ def no_such_file(path: Path) -> str:
         there = [file.name for file in path.parent.iterdir()]
     except OSError:
         there = []
-    relative = "" if path.is_absolute() else f" Paths are relative to the folder snakemake runs in, {Path.cwd()}"
+    relative = "" if path.is_absolute() else f" Paths are relative to this folder, {Path.cwd()}"
     return f"there is no file `{short(str(path))}`{nearest(path.name, there) or '.'}{relative}"

@@ -210,7 +210,7 @@ def _sources(entry: str, objects: Callable[[str], Iterable[str]]) -> list[str]:
             f"`{short(entry)}` cannot be searched for: {getattr(error, 'strerror', None) or error}"
         ) from None
     if not paths:
-        raise UserError(f"no file matches `{short(entry)}` in {Path.cwd()}, the folder that snakemake runs in")
+        raise UserError(f"no file matches `{short(entry)}` in this folder, {Path.cwd()}")
     for file in paths:
         if any(letter in str(file) for letter in "\n\r\t"):
             raise UserError(f"`{short(str(file))}`: its name has a line end or a tab; rename it")

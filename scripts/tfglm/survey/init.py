@@ -113,7 +113,10 @@ def init(
     if config_path.suffix not in (".yaml", ".yml"):
         raise UserError(f"output: `{config_path}` must end with .yaml, as in config/{name}.yaml")
     layout_path = config_path.with_suffix(".layout.yaml")
-    check_free(config_path, layout_path, "--" if caller == "tfglm" else "")
+    dashes = "--" if caller == "tfglm" else ""
+    # A mistake in a request is told first: it decides the config to write.
+    if not (request.response or request.formula):
+        check_free(config_path, layout_path, dashes)
     header_is = request.header_is(path)
     flights = flights_in(path) if header_is is None else None
     known = flights.recognition if flights else None
@@ -142,8 +145,7 @@ def init(
     rows = f"{len(values):,} rows of {source}"
     looked_at = f"all {rows}" if seen.complete else f"the first {rows}"
     say(f"{looked_at[0].upper()}{looked_at[1:]}, layout {layout_name}:")
-    how_to_name = f"{'--' if caller == 'tfglm' else ''}header=NAME,NAME,..."
-    for remark in writing_remarks(layout, how_to_name):
+    for remark in writing_remarks(layout, f"{dashes}header=NAME,NAME,..."):
         say(f"  {remark}")
     if not known and layout.encoding != "utf-8":
         say(f"  {encoding_remark(path, layout)}")
@@ -172,6 +174,7 @@ def init(
     request = replace(request, formula=formula)
     from_r = not known and header[0] in ("", "rownames")
     response, others = responses(request, header_names, columns, values, questions, bool(frequency), from_r)
+    check_free(config_path, layout_path, dashes)
     if formula:
         proposal = replace(with_formula(formula, response, values, columns, calendar), left_out=left_out)
     else:
