@@ -718,17 +718,19 @@ def _read(
 
 
 SOURCE = re.compile(
-    r"`([^`]+)`|\bQ\(\s*(?:'([^']+)'|\"([^\"]+)\")\s*\)|(?<![\w.'\"])([^\W\d]\w*(?:\.\w+)+)(?![\w.]*\()|'[^']*'|\"[^\"]*\""
+    r"`([^`]+)`|\bQ\(\s*(?:'([^']+)'|\"([^\"]+)\")\s*\)|(?<![\w.'\"])"
+    r"([^\W\d]\w*(?:\.\w+)+|(?=\w*[^\x00-\x7f])[^\W\d]\w*)(?![\w.]*\()|'[^']*'|\"[^\"]*\""
 )
-"""A column of any name in backticks or in patsy's Q(), and one with dots in its name; or else a text in quotes."""
+"""A column of any name in backticks or in patsy's Q(), and one with dots or letters such as ö in its name; or else a text in
+quotes."""
 
 
 def in_plain_names(text: Any, names: Mapping[str, str]) -> Any:
     """A formula, SQL or the name of a column with the plain names of columns for those that the data have, or that R gives
     them; `names` are the data's by plain name.
 
-    >>> in_plain_names("y ~ `sq ft` + sq.ft + pos.x", {"sq_ft": "sq ft", "pos_x": "pos.x"})
-    'y ~ sq_ft + sq_ft + pos_x'
+    >>> in_plain_names("größe ~ `sq ft` + sq.ft + log(pos.x)", {"sq_ft": "sq ft", "pos_x": "pos.x", "grosse": "größe"})
+    'grosse ~ sq_ft + sq_ft + log(pos_x)'
     """
     if isinstance(text, Mapping):
         return {key: in_plain_names(value, names) for key, value in text.items()}
