@@ -219,8 +219,8 @@ def layout_of_csv(
     others = as_strings(names_for([source for source in header if source not in sources.values()]))
     if remarks and others and not decimal:
         # What the columns to describe leave open others may tell.
-        found = distinct_texts(path, header, as_text.model_copy(update={"columns": others}))
-        of_others = {name: table["text"].filter(~table["text"].is_in(MARKS)) for name, table in found.items()}
+        beside = distinct_texts(path, header, as_text.model_copy(update={"columns": others}))
+        of_others = {name: table["text"].filter(~table["text"].is_in(MARKS)) for name, table in beside.items()}
         numerals, remarks = numerals_of(of_others | of_known, dialect.separator)
         remarks = {name: remark for name, remark in remarks.items() if name in sources}
     types = {name: type_of(of_column["text"], numerals) for name, of_column in known.items()}
