@@ -105,7 +105,7 @@ class Run:
 
     def merge(self, out: Path) -> None:
         written = {"dictionary": out / "dictionary.json", "rows": out / "rows.json"}
-        merge_dictionary.main(self._arguments(settings=LevelsConfig(), **written))
+        merge_dictionary.main(self._arguments(settings=LevelsConfig(), subsets=[], **written))
 
     def design(self, out: Path) -> None:
         settings = DesignConfig(formula=FORMULA, family="binomial", std_errors="robust")

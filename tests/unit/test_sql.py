@@ -104,7 +104,7 @@ REFUSED = {
     "ARRAY[1, 2]": "is not a value computed from one row",
     "delay = ANY(ARRAY[1, 2])": "is not a value computed from one row",
     "date - DATE('2006-01-01')": "gives neither a number nor a text nor a date",
-    "date > '2006-01-01'": "cannot be evaluated: cannot compare",
+    "date > '2006-01-01'": "write DATE '2006-01-01' for the date",
     "delya > 1": "no column `delya` in `delya > 1`; did you mean `delay`?",
     "(delay > 1) IS TRUE": "has IS TRUE, which would be missing for a missing value",
     "delay > 1 IS NOT /* so */ FALSE": "has IS NOT FALSE, which would be missing",
@@ -254,6 +254,7 @@ def test_a_derived_number_is_a_number_in_the_model_and_its_type_is_shown(tmp_pat
     merge_dictionary.main(
         merge_dictionary.argparse.Namespace(
             manifests=[tmp_path / "table" / "manifest.json"],
+            subsets=[],
             settings=LevelsConfig(),
             dictionary=tmp_path / "dictionary.json",
             rows=tmp_path / "rows.json",
