@@ -251,6 +251,7 @@ def test_what_is_beyond_the_axis_is_at_its_end():
     picture = axis.interval(1.0, 0.5, 3.0, "<b>")
     assert "&lt;b&gt;" in picture and picture.count("<line") == 2
     assert axis.interval(1.0, np.nan, np.nan).count("<line") == 1
+    assert [axis.interval(1.0, *ends).count("<path") for ends in ((0.5, 3.0), (-9.0, 3.0), (-9.0, 9.0))] == [0, 1, 2]
     assert 'x="-' not in bars([1, 2], ["a", "b"]) and bars([], []).startswith("<svg")
 
 

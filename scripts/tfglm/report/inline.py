@@ -42,6 +42,10 @@ class InlineAxis:
         if lower == lower and upper == upper:
             start, end = self.place(lower), self.place(upper)
             parts.append(Markup('<line class="reach" x1="{}%" x2="{}%" y1="50%" y2="50%"/>').format(start, end))
+            # An arrow shows that an interval continues beyond the axis. A picture inside has its place in percent.
+            arrow = Markup('<svg x="{}%" y="50%" overflow="visible"><path class="mark" d="M0 0L{} -4V4z"/></svg>')
+            ends = ((0, 7, lower < self.low), (100, -7, upper > self.high))
+            parts += [arrow.format(place, reach) for place, reach, continues in ends if continues]
         parts.append(Markup('<circle class="mark" cx="{}%" cy="50%" r="4"/>').format(self.place(estimate)))
         return drawn(parts, "interval", tip)
 
