@@ -62,7 +62,9 @@ def refuse_other_rows(models: Sequence[ComparedModel]) -> None:
             refusal = f"compare: `{first.name}` and `{other.name}` were not fitted on the same rows"
             if isinstance(mine, dict):
                 key = next(key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key))
-                either = f"{said(mine.get(key))} for `{first.name}`, and {said(theirs.get(key))} for `{other.name}`"
+                either = (
+                    f"{in_words(mine.get(key))} for `{first.name}`, and {in_words(theirs.get(key))} for `{other.name}`"
+                )
                 raise UserError(f"{refusal}: `{key}` is {either}\n  fit both with the same `{key}`")
             raise UserError(
                 f"{refusal}: {what} {mine} and {theirs}\n"
@@ -70,7 +72,7 @@ def refuse_other_rows(models: Sequence[ComparedModel]) -> None:
             )
 
 
-def said(value: object) -> str:
+def in_words(value: object) -> str:
     """The value of a key in words: conditions without the names that they have by default."""
     if isinstance(value, Mapping):
         return ", ".join(str(each) if key == each else f"{key}: {each}" for key, each in value.items()) or "not given"
