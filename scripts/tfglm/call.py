@@ -351,9 +351,9 @@ class FittedModel(Model):
             # Each fit of a table has the columns of its own model: what both have shows that the table is the same.
             mine, theirs = self._contents(), other._contents()
             if changed := [name for name in mine if name in theirs and mine[name] != theirs[name]]:
+                what = "the subset" if changed[0] == SUBSET else f"the column `{changed[0]}`"
                 raise UserError(
-                    f"compare: `{first.name}` and `{model.name}` were not fitted on the same rows: "
-                    f"the column `{changed[0]}` differs"
+                    f"compare: `{first.name}` and `{model.name}` were not fitted on the same rows: {what} differs"
                 )
             for lacks, has, name in ((self, theirs, first.name), (other, mine, model.name)):
                 if column := lacks._missing_alone(has):
