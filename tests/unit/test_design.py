@@ -70,7 +70,7 @@ REFUSED = {
     "late ~ cc(delay, knots=[10], lower_bound=0, upper_bound=60)": "cc() takes two knots at least within a period",
     "late ~ cc(month, df=3, lower_bound=0, upper_bound=1.5)": "must differ; choose a smaller df",
     "late ~ ns(delay, df=3, lower_bound=100, upper_bound=200)": "no training row has a value from 100 to 200",
-    "late ~ I(delay * month)": "arithmetic is of one column, not of delay, month; write a:b for a product of columns",
+    "late ~ I(delay * month)": "arithmetic is of one column, not of delay, month; write delay:month for a product",
     "late ~ I(delay, 2)": "I() takes one expression, as in I(delay^2)",
     "late ~ I(3)": "arithmetic needs a column",
     "late ~ log(2 * 3)": "arithmetic needs a column",

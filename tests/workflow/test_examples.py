@@ -52,7 +52,7 @@ def test_a_config_of_ones_own_stands_alone(tmp_path):
     (tmp_path / "config" / "mine.yaml").write_text(yaml.safe_dump(MINE))
     write_asa(tmp_path, 2006, 100)
     plan = planned(tmp_path, "--configfile", "config/mine.yaml")
-    assert plan["chief"] == plan["build_design"] == 1
+    assert plan["fit"] == plan["build_design"] == 1
     both = snakemake(tmp_path, "--dry-run", "--configfile", "config/config.yaml", "config/mine.yaml").stdout
     assert "config/mine.yaml: data.columns: lacks `late`, needed by models.late_arrival.formula; add it" in both
 

@@ -154,7 +154,7 @@ rule merge_dictionary:
     params:
         engine=ENGINE,
         settings=PLAN.settings_of_data(LevelsConfig, exclude_defaults=True),
-        subsets=PLAN.subsets,
+        subsets=literal(PLAN.subsets),
     message:
         "Merging the levels of all files"
     shell:

@@ -11,7 +11,7 @@ import polars as pl
 
 from tfglm import digests
 from tfglm.config import SPLITS
-from tfglm.data.kinds import ABSENT, EXACT_BELOW, RARE, Kind
+from tfglm.data.kinds import ABSENT, EXACT_BELOW, NOT_IN_SUBSET, RARE, Kind
 from tfglm.data.limits import FAR
 from tfglm.data.shards import MISSING, IngestedFile
 from tfglm.errors import Problems, UserError, nearest
@@ -22,9 +22,6 @@ MOST_LISTED = 2**8
 MOST_COMPARED = 2**16
 """Distinct texts of a column among which `alike_levels` looks."""
 
-
-NOT_IN_SUBSET = "not in the subset"
-"""The reason why a model is not fitted to rows outside its `subset`."""
 
 MOST_SHOWN = 20
 """Levels of a column that a message names."""

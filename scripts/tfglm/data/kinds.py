@@ -14,5 +14,8 @@ MEANINGS = {
 RARE, ABSENT = "(rare)", "(missing)"
 """The names of the level of rare values and of the level of missing values. They come after all others."""
 
+NOT_IN_SUBSET = "not in the subset"
+"""The reason why a model is not fitted to rows outside its `subset`."""
+
 EXACT_BELOW = 2**53
 """Integers of this size or less are floats without rounding."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from tfglm.data.dictionary import NOT_IN_SUBSET
+from tfglm.data.kinds import NOT_IN_SUBSET
 from tfglm.errors import counted
 from tfglm.formula.read import covariates_in
 from tfglm.formula.response import FINITE_RESPONSE, response_column

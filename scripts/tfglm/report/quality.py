@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from scipy.special import betainc
 
 from tfglm.errors import counted
 from tfglm.report.inline import measure
@@ -110,6 +109,8 @@ def accuracy(metrics: Mapping, always: str) -> QualityMeasure:
         alone = max(mean, 1 - mean)
         of_others = ("negative", "positive")[mean < 0.5]
         right, wrong = metrics[f"true_{of_others}"], metrics[f"false_{of_others}"]
+    from scipy.special import betainc  # takes a tenth of a second
+
     # The probability that of the rows with another answer, as many or more are right (wrong) by chance.
     tail = min(betainc(each, other + 1, 0.5) if each else 1.0 for each, other in ((right, wrong), (wrong, right)))
     better = verdict(metrics["accuracy"] - alone, tail < 0.025)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tfglm.data.dictionary import NOT_IN_SUBSET, Column, Dictionary
-from tfglm.data.kinds import ABSENT, MEANINGS
+from tfglm.data.dictionary import Column, Dictionary
+from tfglm.data.kinds import ABSENT, MEANINGS, NOT_IN_SUBSET
 from tfglm.data.shards import IngestedFile
 from tfglm.data.training_rows import MOST_SAMPLED, sampled_rows
 from tfglm.errors import counted
