@@ -26,7 +26,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import tfglm
 from pools import estimates_of, fit_files, ingest_frame
-from tfglm import call, console
+from tfglm import console
+from tfglm.call import rows as read_rows
+from tfglm.call.fitted import OF_KEYS
 from tfglm.config import load, load_layouts
 from tfglm.config.files import read
 from tfglm.errors import UserError
@@ -392,16 +394,16 @@ def test_rows_of_a_file_are_kept_in_a_cache_until_the_file_changes(tmp_path):
 
 
 def forget_rows() -> None:
-    call.LATEST.clear()
+    read_rows.LATEST.clear()
     gc.collect()
 
 
 def test_a_further_model_reads_only_what_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(call, "SETTLED", 0)
-    path, read, ingest = tmp_path / "flights.csv", [], call.ingest
-    monkeypatch.setattr(call, "ingest", lambda source, *others: read.append(source) or ingest(source, *others))
+    monkeypatch.setattr(read_rows, "SETTLED", 0)
+    path, read, ingest = tmp_path / "flights.csv", [], read_rows.ingest
+    monkeypatch.setattr(read_rows, "ingest", lambda source, *others: read.append(source) or ingest(source, *others))
     FRAME.to_csv(path, index=False)
     frame = FRAME.copy()
     for data in (path, frame):
@@ -432,7 +434,7 @@ def test_a_further_model_reads_only_what_has_changed(tmp_path, monkeypatch):
 def test_a_file_that_has_just_been_written_has_no_identity(tmp_path):
     """A change within the tick of a file system's clock leaves size and times as they are."""
     (tmp_path / "a").touch()
-    assert call.identity_of(tmp_path / "a") != call.identity_of(tmp_path / "a")
+    assert read_rows.identity_of(tmp_path / "a") != read_rows.identity_of(tmp_path / "a")
 
 
 def test_names_are_those_of_the_data():
@@ -492,7 +494,7 @@ def test_a_table_is_asked_for_by_name():
     assert len(fitted.table("pairwise")) == 3 and len(fitted.table("contrasts")) == 1
     with pytest.raises(UserError, match=r"^there is no table `pairwize`; did you mean `pairwise`\?"):
         fitted.table("pairwize")
-    for name in call.OF_KEYS.keys() - {"pairwise", "contrasts"}:
+    for name in OF_KEYS.keys() - {"pairwise", "contrasts"}:
         with pytest.raises(
             UserError, match=rf"^table: the fit has no `{name}`; fit it with the key `{name}`, such as "
         ):

@@ -74,6 +74,7 @@ MAY_IMPORT = {
     "model": {"config", "data", "design", "families", "formula", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "formula", "survey"},
     "call": {
+        "call",
         "config",
         "data",
         "design",
