@@ -288,7 +288,11 @@ class Model:
         """The statistics of the fit and its warnings, as lines."""
         row = self.glance().drop(columns=["model", "family", "link", "std_errors"], errors="ignore").iloc[0]
         statistics = row.rename({"statistic": "F", "p.value": "p.value of F"})
-        listed = (f"{name} {value:,.6g}" for name, value in statistics.items() if isinstance(value, numbers.Real))
+        listed = (
+            f"{name} {value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{name} {value:,.6g}"
+            for name, value in statistics.items()
+            if isinstance(value, numbers.Real)
+        )
         return [", ".join(listed), *(f"Warning: {text}." for text in self.fit["warnings"])]
 
     def vcov(self) -> pd.DataFrame:
