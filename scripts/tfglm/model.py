@@ -289,7 +289,7 @@ class Model:
         row = self.glance().drop(columns=["model", "family", "link", "std_errors"], errors="ignore").iloc[0]
         statistics = row.rename({"statistic": "F", "p.value": "p.value of F"})
         listed = (
-            f"{name} {value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{name} {value:,.6g}"
+            f"{name} {value:,.0f}" if 1e6 <= abs(float(value)) < 1e15 else f"{name} {value:,.6g}"
             for name, value in statistics.items()
             if isinstance(value, numbers.Real)
         )
