@@ -574,10 +574,10 @@ class ModelComparison:
         packages that write it are missing."""
         if Path(path).suffix not in TABLES_OF_PAPERS:
             raise UserError(f"{path}: a table ends with {', '.join(TABLES_OF_PAPERS)}")
-        try:
-            from tfglm.report import papers
-        except ImportError as error:
-            raise UserError(f"{path}: a table needs {error.name}: pip install 'tfglm[run]'") from None
+        for package in ("openpyxl", "docx", "tabulate"):
+            require(package, "workflow", f"{path}: a table")
+        from tfglm.report import papers
+
         with writing(Path(path)):
             papers.write(self._paper(), Path(path))
 

@@ -104,7 +104,7 @@ class FittedModel(Model):
 
     def _result(self, name: str) -> Path:
         path = self.folder / name
-        if path.stem in MARGINAL and self.fit["provenance"]["model"].get("absorb"):
+        if path.stem in MARGINAL and self._saved.design.absorbed:
             raise UserError(f"{path.stem}: a model with absorbed factors has no averages, which need all coefficients")
         if not path.is_file() and path.stem in TABLES:
             with quietly(self.name):
@@ -117,9 +117,7 @@ class FittedModel(Model):
         return path
 
     def _average(self) -> None:
-        """Average over the training rows what tables need. Raises UserError if factors are absorbed."""
-        if self._saved.design.absorbed:
-            raise UserError("absorb: a model with absorbed factors has no margins, which depend on their coefficients")
+        """Average over the training rows what tables need; no factor is absorbed."""
         averaged = margins.average_for_tables(self._saved, self._ingested, self._settings)
         averaged.write(self._files.averages, self._files.fit)
 
@@ -250,8 +248,7 @@ class FittedModel(Model):
         """
         if not hasattr(self, "_read"):
             raise UserError("pages need the rows, and a pickled fit has none; write them before pickling, or fit again")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise UserError("pages have pictures, which need matplotlib: pip install matplotlib")
+        require("matplotlib", "plot", "a page with pictures")
         with quietly(self.name):
             from tfglm.report.one_model import write_pages  # imports matplotlib
 
@@ -334,7 +331,7 @@ class FittedModel(Model):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A fit is pickled with its files, but without its rows; what tables need of the rows is computed before."""
-        if not self._files.averages.is_file():
+        if not (self._files.averages.is_file() or self._saved.design.absorbed):
             with suppress(UserError), quietly(self.name):
                 self._average()
         paths = [

@@ -162,7 +162,8 @@ def _fitted(
     decimal = decimal_character(keys.pop("decimal", ""))
     data = table_or_paths(data)
     sources, header, dialect = sources_of(data)
-    if decimal and next(iter(sources)) == TABLE:
+    is_table = TABLE in sources
+    if decimal and is_table:
         raise UserError("decimal: a table has numbers, and only files write them; leave it out")
     # Who names `a_b` means the column of this name, not `a b`.
     plain = [column for column in header if [*names_for([column])] == [column]]
@@ -206,7 +207,7 @@ def _fitted(
     }
     needed = {column: source for column, source in names.items() if column in words}
     selection = validated(SelectionConfig, config.data.model_dump(include=set(SelectionConfig.model_fields)), "data")
-    table = as_table(data, [*needed.values()]) if next(iter(sources)) == TABLE else None
+    table = as_table(data, [*needed.values()]) if is_table else None
     read = read_rows(sources, table, header, dialect, decimal, needed, selection, cache)
     config = in_order(config, read.files, orders_of(data, needed))
     sections = raw | {"models": {name: model}}
