@@ -31,7 +31,7 @@ def section(folder: Path, version: str) -> tuple[str, str]:
 
 
 def address(folder: Path) -> str:
-    """Where the repository is published. Raises ValueError if git does not know."""
+    """The address of the published repository. Raises ValueError if git does not know."""
     origin = git(folder, "remote", "get-url", "origin") if "origin" in git(folder, "remote").split() else ""
     https = re.sub(r"^(ssh://)?git@([^:/]+)[:/]", r"https://\2/", origin).removesuffix(".git")
     if not https.startswith("https://"):
