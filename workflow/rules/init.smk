@@ -21,14 +21,11 @@ if NO_TEXT:
     raise Refusal(f"`init` needs a text for {NO_TEXT[0]}, as in --config csv=flights.csv {NO_TEXT[0]}='...'")
 
 
-localrules:
-    init,
-
-
 rule init:
-    """Inspect a file of data, and write a config that fits a first regression to it."""
     log:
         "logs/init.log",
+    """Inspect a file of data, and write a config that fits a first regression to it."""
+    localrule: True
     conda:
         "../envs/tfglm.yaml"
     params:
