@@ -1,5 +1,6 @@
 """The pages: what is HTML in the data is shown as text, and tables come out as they are."""
 
+import hashlib
 import re
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 
 import compare as compare_script
-from browser import broken_links, faults
+from browser import broken_links, browser, faults, opened
 from tfglm.report.coefficients import profiles, sheet, variance_components
 from tfglm.report.combinations_page import combinations
 from tfglm.report.drawn_means import means_by_class, means_of_factor
@@ -16,7 +17,7 @@ from tfglm.report.home import layers_table
 from tfglm.report.inline import bars, part_of
 from tfglm.report.lead import LeadEffect
 from tfglm.report.model_pages import draw_groups, draw_metrics, metrics_page
-from tfglm.report.pages import TEMPLATES, numbers_as_text, render
+from tfglm.report.pages import LONG, TEMPLATES, numbers_as_text, render
 from tfglm.report.pairs import pairs_of
 from tfglm.report.quality import in_words, measures
 from tfglm.report.scenarios import Scenarios
@@ -78,6 +79,7 @@ SHOWN = {
     "kind": HOSTILE,
     "explained": HOSTILE,
     "how_well": HOSTILE,
+    "basis": HOSTILE,
     "lead": [LeadEffect(HOSTILE, part_of(0.5, 0.1))],
     "skill": HOSTILE,
     "limits": [HOSTILE],
@@ -243,7 +245,8 @@ def test_a_page_says_that_no_row_can_be_predicted(tmp_path):
     assert "The model can predict none of these rows" in page and ">803<" in page
     assert in_words({"provenance": {"model": {}}}, metrics, None) == "It can predict none of the rows kept back."
 
-    assert {path.name.removesuffix(".html.j2") for path in TEMPLATES.iterdir()} == {*PAGES, "base", "parts"}
+    parts = {"base", "parts", "tables", "quotes", "tablesort.min.js", "tablesort.licence.txt"}
+    assert {path.name.removesuffix(".html.j2") for path in TEMPLATES.iterdir()} == {*PAGES, *parts}
 
 
 def test_a_word_is_explained_at_the_end_and_linked_where_it_first_stands_in_a_sentence():
@@ -489,9 +492,67 @@ def test_random_effects_have_their_standard_deviations_and_those_of_the_residual
 def test_a_long_note_makes_no_page_wider_than_the_window(tmp_path):
     made_of = " - ".join(f"manufacturer[MCDONNELL DOUGLAS {number}]" for number in range(20))
     noted = COEFFICIENTS.assign(status=["", "", "aliased"], aliased_with=["", "", made_of])
+    noted = noted.loc[[0, *[1] * 12, *[2] * 12]]  # long enough to be sorted, filtered and folded
     values = PAGES["coefficients"] | {"picture": [], "sheet": sheet(noted, None, 0.95, NO_WORDS)}
     (tmp_path / "coefficients.html").write_text(render("coefficients", **values))
     assert faults([tmp_path / "coefficients.html"]) == []
+
+
+SIZES = ["1.2 million", "−0.5", "< 0.0001", "0.0001", "12 %", "1,250", "3 (0.2)", "7e-07", "∞", "0.2 to 0.5", "n/a", ""]
+IN_ORDER = [
+    "−0.5",
+    "7e-07",
+    "< 0.0001",
+    "0.0001",
+    "0.2 to 0.5",
+    "3 (0.2)",
+    "12 %",
+    "1,250",
+    "1.2 million",
+    "∞",
+    "n/a",
+    "",
+]
+
+
+@pytest.mark.processes
+def test_a_long_table_sorts_by_the_numbers_it_shows_filters_and_folds(tmp_path):
+    files = pd.DataFrame({"file": [f"f{place}" for place in range(25)], HOSTILE: [*SIZES, *["9"] * 12, "total"]})
+    page, path = render("rows", sentences=[], files=files, has_total=True, picture=[]), tmp_path / "rows.html"
+    path.write_text(page)
+    with browser() as started:
+        with opened(started, path, viewport={"width": 1280, "height": 800}) as shown:
+            rows, visible = shown.locator("tbody tr:not(.more)"), shown.locator("tbody tr:visible:not(.more)")
+            assert visible.count() == 11 and visible.last.inner_text() == "f24\ttotal"
+            heads = [shown.get_by_role("button", name=name) for name in ("file", HOSTILE)]
+            heads[1].focus()
+            shown.keyboard.press("Enter")
+            assert shown.locator("th[aria-sort=ascending]").inner_text() == HOSTILE
+            texts = rows.locator("td").all_inner_texts()
+            assert [text for text in texts if text not in ("9", "total")] == IN_ORDER and texts[-1] == "total"
+            shown.keyboard.press("Space")
+            texts = [text for text in rows.locator("td").all_inner_texts() if text not in ("9", "total")]
+            assert texts == [*IN_ORDER[-3::-1], "n/a", ""]
+            heads[0].click()
+            assert visible.locator("th").all_inner_texts() == [f"f{place}" for place in range(10)] + ["f24"]
+            shown.get_by_label("Show only").fill("F1")
+            assert visible.count() == 11 and shown.get_by_text("11 of 25 rows").is_visible()
+            shown.emulate_media(media="print")
+            assert visible.count() == 25 and not shown.get_by_role("button", name="Show all").is_visible()
+            shown.emulate_media(media="screen")
+            shown.get_by_label("Show only").fill("")
+            shown.get_by_role("button", name="Show all 25 rows").click()
+            assert visible.count() == 25
+        with opened(started, path, java_script_enabled=False) as plain:
+            assert plain.locator("tbody tr:visible").count() == 25
+            assert plain.locator("button, input").count() == 0
+    # Nothing is shipped in a page without a long table.
+    assert "Tablesort" in page and "Tablesort" not in render(
+        "rows", sentences=[], files=files[:LONG], has_total=True, picture=[]
+    )
+    # The version and checksum that the template states are those of the file.
+    digest = hashlib.sha256((TEMPLATES / "tablesort.min.js").read_bytes()).hexdigest()
+    assert digest in (TEMPLATES / "tables.html.j2").read_text()
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path):

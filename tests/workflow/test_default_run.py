@@ -137,21 +137,32 @@ def test_everybody_can_use_the_pages_and_their_links_resolve(finished):
     assert faults(pages) == []
 
 
-def test_coefficients_can_be_searched_and_sorted_and_a_print_has_all_there_is(finished):
+def test_tables_can_be_searched_and_sorted_sentences_copied_and_a_print_has_all_there_is(finished):
     path = finished / "results" / "flights" / "models" / "late_arrival" / "coefficients.html"
     with browser() as started, opened(started, path) as page:
-        rows = page.locator("tbody.term > tr:not(:first-child):visible")
-        every = rows.count()
+        rows = page.locator("tbody.term > tr:not([data-sort-method]):visible")
+        every = page.locator("tbody.term > tr:not([data-sort-method])").count()
         page.get_by_label("Show only").fill("dest")
         assert rows.count() == 104
         page.get_by_label("Show only").fill("")
         page.get_by_role("button", name="estimate").click()
-        cells = page.locator("#term-2 > tr:not(:first-child) > td:nth-child(5)").all_inner_texts()
+        cells = page.locator("#term-2 > tr:not([data-sort-method]) > td:nth-child(5)").all_inner_texts()
         estimates = [float(text.replace("−", "-")) for text in cells]
         assert len(estimates) == 16 and estimates == sorted(estimates)
         page.emulate_media(media="print")
         assert rows.count() == every and not page.get_by_label("Show only").is_visible()
-    with browser() as started, opened(started, finished / "results" / "flights" / "index.html") as page:
+    permissions = {"permissions": ["clipboard-read", "clipboard-write"]}
+    index = finished / "results" / "flights" / "index.html"
+    with browser() as started, opened(started, index, **permissions) as page:
+        sentence = page.locator(".quote").first.inner_text()
+        page.get_by_role("button", name="copy this sentence").first.click()
+        page.get_by_text("copied").first.wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith(sentence.removesuffix(".") + "; 95 % confidence, ")
+        # A page inside another may not use the clipboard, only copy what is selected.
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', {})")
+        page.get_by_role("button", name="copy this sentence").last.click()
+        page.get_by_text("copied").last.wait_for()
         means = page.get_by_role("region", name="Adjusted means of carrier").first
         assert not means.is_visible()
         page.emulate_media(media="print")

@@ -180,9 +180,14 @@ def quotation(model: ModelResults, term: str, level: str, step: float | None = N
     if not sentences:
         because = next((each.because for each in named if each.because), "the fit has no tests of it")
         raise UserError(f"{term}: there is no sentence about it, as {because}")
+    return f"{'. '.join(sentences)}; {basis(model)}."
+
+
+def basis(model: ModelResults) -> str:
+    """What the intervals in sentences rest on."""
     errors = errors_of(model.fit)
     errors = f"standard errors {errors}" if errors.startswith("by ") else f"{errors} standard errors"
-    return f"{'. '.join(sentences)}; {model.confidence} confidence, {errors}."
+    return f"{model.confidence} confidence, {errors}"
 
 
 def effects(model: ModelResults, facts: ModelFacts | None = None) -> list[TermSentences]:
@@ -438,6 +443,7 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
     "regression": lambda model: model.family.regression,
     "fitted": how_fitted,
     "effects": effects,
+    "basis": basis,
     "lead": lambda model: lead_effects(effects(model), model.table("terms"), curves_by_column(model)),
     "limits": lambda model: limits(model.fit, model.table("terms")),
     "curves": curves,

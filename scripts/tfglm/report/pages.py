@@ -18,6 +18,9 @@ from tfglm.results.digits import decimals_of, fixed, four_that_count, in_powers,
 
 TEMPLATES = Path(__file__).parent / "templates"
 
+LONG = 20
+"""A table of more rows can be sorted, filtered and folded."""
+
 
 def render(template: str, **values: Any) -> str:
     """The page that a template makes of these values; what is HTML in a value is shown as text."""
@@ -43,6 +46,7 @@ def environment() -> jinja2.Environment:
     )
     shared.filters |= {"count": "{:,}".format, "head": _head, "rows": _rows, "minus": minus, "breakable": _breakable}
     shared.filters |= {"explained": explained, "linked": linked}
+    shared.globals["LONG"] = LONG
     return shared
 
 
