@@ -492,7 +492,7 @@ def test_random_effects_have_their_standard_deviations_and_those_of_the_residual
 def test_a_long_note_makes_no_page_wider_than_the_window(tmp_path):
     made_of = " - ".join(f"manufacturer[MCDONNELL DOUGLAS {number}]" for number in range(20))
     noted = COEFFICIENTS.assign(status=["", "", "aliased"], aliased_with=["", "", made_of])
-    noted = noted.loc[[0, *[1] * 12, *[2] * 12]]  # long enough to be sorted, filtered and folded
+    noted = noted.loc[[0, *[1] * 15, *[2] * 15]]  # long enough to be sorted, filtered and folded
     values = PAGES["coefficients"] | {"picture": [], "sheet": sheet(noted, None, 0.95, NO_WORDS)}
     (tmp_path / "coefficients.html").write_text(render("coefficients", **values))
     assert faults([tmp_path / "coefficients.html"]) == []
@@ -517,13 +517,13 @@ IN_ORDER = [
 
 @pytest.mark.processes
 def test_a_long_table_sorts_by_the_numbers_it_shows_filters_and_folds(tmp_path):
-    files = pd.DataFrame({"file": [f"f{place}" for place in range(25)], HOSTILE: [*SIZES, *["9"] * 12, "total"]})
+    files = pd.DataFrame({"file": [f"f{place}" for place in range(35)], HOSTILE: [*SIZES, *["9"] * 22, "total"]})
     page, path = render("rows", sentences=[], files=files, has_total=True, picture=[]), tmp_path / "rows.html"
     path.write_text(page)
     with browser() as started:
         with opened(started, path, viewport={"width": 1280, "height": 800}) as shown:
             rows, visible = shown.locator("tbody tr:not(.more)"), shown.locator("tbody tr:visible:not(.more)")
-            assert visible.count() == 11 and visible.last.inner_text() == "f24\ttotal"
+            assert visible.count() == 11 and visible.last.inner_text() == "f34\ttotal"
             heads = [shown.get_by_role("button", name=name) for name in ("file", HOSTILE)]
             heads[1].focus()
             shown.keyboard.press("Enter")
@@ -534,17 +534,17 @@ def test_a_long_table_sorts_by_the_numbers_it_shows_filters_and_folds(tmp_path):
             texts = [text for text in rows.locator("td").all_inner_texts() if text not in ("9", "total")]
             assert texts == [*IN_ORDER[-3::-1], "n/a", ""]
             heads[0].click()
-            assert visible.locator("th").all_inner_texts() == [f"f{place}" for place in range(10)] + ["f24"]
+            assert visible.locator("th").all_inner_texts() == [f"f{place}" for place in range(10)] + ["f34"]
             shown.get_by_label("Show only").fill("F1")
-            assert visible.count() == 11 and shown.get_by_text("11 of 25 rows").is_visible()
+            assert visible.count() == 11 and shown.get_by_text("11 of 35 rows").is_visible()
             shown.emulate_media(media="print")
-            assert visible.count() == 25 and not shown.get_by_role("button", name="Show all").is_visible()
+            assert visible.count() == 35 and not shown.get_by_role("button", name="Show all").is_visible()
             shown.emulate_media(media="screen")
             shown.get_by_label("Show only").fill("")
-            shown.get_by_role("button", name="Show all 25 rows").click()
-            assert visible.count() == 25
+            shown.get_by_role("button", name="Show all 35 rows").click()
+            assert visible.count() == 35
         with opened(started, path, java_script_enabled=False) as plain:
-            assert plain.locator("tbody tr:visible").count() == 25
+            assert plain.locator("tbody tr:visible").count() == 35
             assert plain.locator("button, input").count() == 0
     # Nothing is shipped in a page without a long table.
     assert "Tablesort" in page and "Tablesort" not in render(

@@ -18,7 +18,7 @@ from tfglm.results.digits import decimals_of, fixed, four_that_count, in_powers,
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-LONG = 20
+LONG = 30
 """A table of more rows can be sorted, filtered and folded."""
 
 
