@@ -600,7 +600,12 @@ WRONG = {
         {"cluster": "day"},
         r'^cluster: unknown key; here it is std_errors="cl',
     ),
-    "a formula of lme4": ("delay ~ distance + (distance | day)", FRAME, {}, r"^formula: .*correlated random effects"),
+    "a formula of lme4": (
+        "delay ~ (0 + distance + id | day)",
+        FRAME,
+        {},
+        r"^formula: .*correlated slopes without random",
+    ),
     "tables in a list": (
         "delay ~ day",
         [FRAME, FRAME],

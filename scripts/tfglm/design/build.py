@@ -258,10 +258,17 @@ class _DesignBuilder:
         means = self.means([self.numeric[name] for name in numeric]) if is_centred else ()
         if term.is_surface:
             self.note_rows(smooth)
+        if isinstance(term, RandomEffects) and len(term.beside) > 1:
+            others = [RandomEffects(term.group, slope, term.beside[:place]) for place, slope in enumerate(term.beside)]
+            earlier = tuple((f"{other.slope} in {other.name}", 0, 0.0) for other in others[1:])
+            self.numeric[numeric[0]] = replace(self.numeric[numeric[0]], earlier=(earlier,), left=(1.0,))
         return DesignTerm(term, tuple(categorical), tuple(numeric), combinations, means=means)
 
     def factors_of(self, term: Term, where: str) -> list[Term]:
-        """What a term multiplies: of a smooth its margins and `by`, of random slopes the number too."""
+        """What a term multiplies: of a smooth its margins and `by`, of random slopes the number too. The number of correlated
+        slopes has an origin of its own."""
+        if isinstance(term, RandomEffects) and term.beside:
+            return [RandomEffects(term.group), Transformed(term.slope, f"{term.slope} in {term.name}", ())]
         if isinstance(term, RandomEffects):
             return [term, *map(Covariate, term.columns[1:])]
         if not isinstance(term, Smooth):

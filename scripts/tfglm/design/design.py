@@ -6,7 +6,7 @@ multiply by. The linear predictor is a sum of lookups: eta = sum over parts of n
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
@@ -22,7 +22,7 @@ from tfglm.design.specification import GivenPenalty, Inference, Likelihood, Role
 from tfglm.design.terms import DesignTerm, Part, Smoothing
 from tfglm.families import Family
 from tfglm.families.gaussian import Gaussian
-from tfglm.formula.terms import INTERCEPT, THRESHOLD, FunctionCall, Term, as_stored, from_stored
+from tfglm.formula.terms import INTERCEPT, THRESHOLD, FunctionCall, RandomEffects, Term, as_stored, from_stored
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,28 @@ class Design:
         return replace(self, inference=replace(self.inference, cluster=None, crossed=(), cells=()))
 
     def as_fitted(self, fit: Mapping[str, Any]) -> "Design":
-        """With the shape that the fit of fit.json has estimated."""
+        """With the shape and the origins of correlated random slopes that the fit of fit.json has estimated."""
+        if origins := fit.get("origins"):
+            return self.with_origins(origins).as_fitted({**fit, "origins": {}})
         if self.distribution.shape_is_known:
             return self
         return self.with_likelihood(theta=fit.get("theta"), power=fit.get("power"))
+
+    def with_origins(self, origins: Mapping[str, Sequence[float]]) -> "Design":
+        """With these origins of the numbers of correlated slopes, by factor: the multiples of 1 and of earlier numbers that are
+        subtracted from a number, on the scale of the fit."""
+
+        def moved(factor: Numeric) -> Numeric:
+            if factor.name not in origins:
+                return factor
+            center, *weights = origins[factor.name]
+            earlier = [
+                tuple((*number[:2], weight) for number, weight in zip(of, weights, strict=True))
+                for of in factor.earlier
+            ]
+            return replace(factor, center=(center,), earlier=tuple(earlier))
+
+        return replace(self, numeric=tuple(map(moved, self.numeric)))
 
     def as_linear(self) -> "Design":
         """The linear regression on the same columns and rows."""
@@ -232,10 +250,12 @@ class Design:
         smooths = []
         for term in (term for term in self.terms if term.kind.is_random or term.kind.is_smooth):
             parts = [part for part in self.parts if part.term is term]
-            if term.kind.is_random:
+            if isinstance(term.kind, RandomEffects):
                 places = np.arange(parts[0].where.start, parts[0].where.stop)
                 scale = np.prod([self.numeric_by_name[name].scale[number] for name, number in parts[0].multiplier])
-                smooths.append(Smoothing(term.name, "", places, np.full((1, len(places)), scale**-2.0), is_random=True))
+                penalty = np.full((1, len(places)), scale**-2.0)
+                beside = term.kind.correlated
+                smooths.append(Smoothing(term.name, "", places, penalty, is_random=True, beside=beside))
                 continue
             number = self.multiplier_of(term)
             by, unit = (number.column, number.scale[0]) if number else ("", 1.0)

@@ -78,3 +78,4 @@ class Smoothing:
     sp: tuple[float, ...] | None = None
     columns: tuple[str, ...] = ()
     by: str = ""
+    beside: tuple[str, ...] = ()

@@ -381,8 +381,14 @@ class MeanSlope(OutcomeMeans):
         super().__init__(design, coefficients)
         self._value = value_of(column)
         self._own = {factor.name: factor for factor in design.numeric if column in factor.columns}
+        # Of the numbers of correlated random slopes those of other columns are subtracted.
+        self._moved = {*self._own} | {
+            factor.name for factor in design.numeric for of in factor.earlier for name, *_ in of if name in self._own
+        }
         self._changed = [
-            number for number, part in enumerate(design.parts) if any(name in self._own for name, _ in part.multiplier)
+            number
+            for number, part in enumerate(design.parts)
+            if any(name in self._moved for name, _ in part.multiplier)
         ]
 
     def map(self, block: AveragedBlock, partial: MeanSums) -> None:
@@ -442,11 +448,14 @@ class MeanSlope(OutcomeMeans):
     ) -> np.ndarray:
         """The derivative of a product of numbers, by the product rule."""
         result = np.zeros(len(block.weight))
+        zeros = [result] * max(factor.width for factor in self._design.numeric)
         for place, (name, column) in enumerate(multiplier.numbers):
-            if name in slopes:
+            if name in self._moved:
                 others = multiplier.numbers[:place] + multiplier.numbers[place + 1 :]
-                slope = standardised(self._design, (name, column), multiplier.form, slopes.__getitem__, is_change=True)
-                result += slope * block.product(Multiplier(others, multiplier.form))
+                slope = standardised(
+                    self._design, (name, column), multiplier.form, lambda each: slopes.get(each, zeros), is_change=True
+                )
+                result = result + slope * block.product(Multiplier(others, multiplier.form))
         return result
 
 

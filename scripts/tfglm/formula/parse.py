@@ -15,6 +15,7 @@ from tfglm.formula.response import computed_response
 from tfglm.formula.terms import (
     CODINGS,
     INTERCEPT,
+    ONE,
     CategoricalFactor,
     Covariate,
     Formula,
@@ -157,12 +158,15 @@ BAR = re.compile(r"\(([^()|]*)(\|\|?)([^()|]*)\)")
 
 
 def without_bars(formula: str, where: str) -> str:
-    """A formula with `s(g, bs=re)` for lme4's `(1 | g)`, `s(g, x, bs=re)` for `(0 + x | g)`, and both for `(x || g)`.
+    """A formula with `s(g, bs=re)` for lme4's `(1 | g)`, `s(g, x, bs=re)` for `(0 + x | g)`, and both for `(x || g)`. In
+    `(x | g)` the slopes stand `beside` what they are correlated with.
 
-    Raises UserError for correlated random effects, and for other terms with a bar in parentheses.
+    Raises UserError for other terms with a bar in parentheses.
 
     >>> without_bars("late ~ hour + (1 | plane) + (hour || carrier)", "models.m.formula")
     'late ~ hour + s(plane, bs=re) + s(carrier, bs=re) + s(carrier, hour, bs=re)'
+    >>> without_bars("late ~ (hour | carrier)", "models.m.formula")
+    'late ~ s(carrier, bs=re) + s(carrier, hour, bs=re, beside="1")'
     """
 
     def in_s(match: re.Match[str]) -> str:
@@ -171,16 +175,19 @@ def without_bars(formula: str, where: str) -> str:
         slopes = [name for name in names if name not in ("0", "1")]
         if not group.isidentifier() or not all(name.isidentifier() for name in slopes) or not effects:
             raise UserError(
-                f"{where}: `{short(match[0])}`: random effects are written (1 | g), (0 + x | g) or (x || g), with the names of "
-                "a number x and a factor g; define other columns under data.derive"
+                f"{where}: `{short(match[0])}`: random effects are written (1 | g), (0 + x | g), (x | g) or (x || g), with the "
+                "names of a number x and a factor g; define other columns under data.derive"
             )
-        has_intercept = "0" not in names
-        if bars == "|" and slopes and (has_intercept or len(slopes) > 1):
+        if bars == "|" and "0" in names and len(slopes) > 1:
             raise UserError(
-                f"{where}: `{short(match[0])}` has correlated random effects, which cannot be fitted; write "
-                f"({effects} || {group}) for independent ones"
+                f"{where}: `{short(match[0])}` has correlated slopes without random intercepts, which cannot be fitted; leave "
+                f"out the 0, or write ({effects} || {group}) for independent slopes"
             )
-        terms = [f"s({group}, bs=re)"] * has_intercept + [f"s({group}, {name}, bs=re)" for name in slopes]
+        names = [ONE] * ("0" not in names) + list(dict.fromkeys(slopes))
+        terms = []
+        for place, name in enumerate(names):
+            beside = f', beside="{" + ".join(names[:place])}"' if bars == "|" and place else ""
+            terms.append(f"s({', '.join([group, *[name] * (name != ONE)])}, bs=re{beside})")
         return " + ".join(terms)
 
     return re.sub(rf"{QUOTED.pattern}|{BAR.pattern}", lambda match: in_s(match) if match[2] else match[0], formula)
@@ -229,15 +236,15 @@ def parse_smooth(node: ast.expr, term: str, where: str) -> Term:
             f"{where}: `{short(term)}`: s() takes one column or two, and k, bs and by, "
             f"{example(term, 'as in s({x}, k=20, bs=cr)')}{several if isinstance(node, ast.Call) and len(node.args) > 1 else ''}"
         )
-    if [written(keyword) for keyword in node.keywords if keyword.arg != "k"] == [
-        "bs=re"
-    ]:  # which has no k in mgcv either
+    options = {keyword.arg: written(keyword.value) for keyword in node.keywords if keyword.arg != "k"}
+    if options.pop("bs", "") == "re" and options.keys() <= {"beside"}:  # which has no k in mgcv either
         if not all(isinstance(each, ast.Name) for each in node.args):
             raise UserError(
                 f"{where}: `{short(term)}`: s() with bs=re takes the name of one column, "
                 + example(term, "as in s({x}, bs=re), or of a factor and a number, as in s({x}, {z}, bs=re)")
             )
-        return RandomEffects(*map(ast.unparse, node.args))
+        group, slope = [*map(ast.unparse, node.args), ""][:2]
+        return RandomEffects(group, slope, tuple(filter(None, options.get("beside", "").split(" + "))))
     by = without_by(node)
     name = written(node)
     for keyword in node.keywords:

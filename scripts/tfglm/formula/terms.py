@@ -24,6 +24,9 @@ Kinds = Mapping[str, str | None]
 Line = frozenset[tuple[str, str]]
 """A column or a product of some, each after some functions."""
 
+ONE = "1"
+"""What random intercepts multiply."""
+
 CODINGS = ("contr.sum", "contr.helmert", "contr.poly", "contr.diff")
 """Contrasts of the levels of a factor (design.codings)."""
 
@@ -263,15 +266,22 @@ class Smooth(Term):
 @dataclass(frozen=True)
 class RandomEffects(Term):
     """Normal effects of the levels of a column, `(1 | g)` or `s(g, bs=re)`; or the `slope` of a number at each level,
-    `(0 + x | g)` or `s(g, x, bs=re)`."""
+    `(0 + x | g)` or `s(g, x, bs=re)`. The slope in `(1 + x | g)` is correlated with the effects `beside` it, those of the terms
+    before: the slopes of these numbers, or of ONE, the intercept."""
 
     group: str
     slope: str = ""
+    beside: tuple[str, ...] = ()
     is_random = True
 
     @property
     def name(self) -> str:
         return f"s({', '.join(self.columns)}, bs=re)"
+
+    @property
+    def correlated(self) -> tuple[str, ...]:
+        """The names of the terms `beside` it."""
+        return tuple(RandomEffects(self.group, "" if slope == ONE else slope).name for slope in self.beside)
 
     @property
     def bare(self) -> str:

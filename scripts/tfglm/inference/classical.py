@@ -57,8 +57,8 @@ class Unconditional(Classical):
         """The variances of functions with the derivatives `transform` by the coefficients and `by_spread` [rows, random terms] by
         the logarithm of the standard deviations of random effects, which the fit estimates together, [rows]."""
         assert self.random
-        root = self.random.variance_root
+        root, terms = self.random.variance_root, len(self.random.penalties)
         along = self.bread.on_free(transform) @ self.smoothing_root.T
         # log standard deviation = (log dispersion - log lambda) / 2
-        along += by_spread @ (root[:, -1:] - root[:, :-1]).T / 2
+        along += by_spread @ (root[:, [terms]] - root[:, :terms]).T / 2
         return self.variances(transform).classical + np.einsum("ij,ij->i", along, along)

@@ -26,11 +26,15 @@ class VarianceComponents:
     """The random effects of a fit with q + m free coefficients.
 
     `penalties` [random terms, q + m] are the penalties of the effects of each term, 0 elsewhere. With R = `variance_root`
-    [lambdas + 1, random terms + 1], R'R is the covariance of their log lambda and of log dispersion.
+    [parameters, random terms + 1 + pairs], R'R is the covariance of their log lambda, of log dispersion, and of the origins of
+    correlated terms. The derivative of the penalty by an origin has the entries `crossed` [pairs, q + m] in the columns
+    `partners` [pairs, q + m].
     """
 
     penalties: np.ndarray
     variance_root: np.ndarray
+    crossed: np.ndarray | None = None
+    partners: np.ndarray | None = None
 
 
 class Variances(NamedTuple):
@@ -144,11 +148,22 @@ class Covariance(ABC):
         for some in chunks(len(fixed)):
             rows = self.bread.rows(transform[fixed[some]])
             variance = rows.squares()
-            slopes = np.stack([*(-prior.squares(rows) for prior in priors), variance])
+            slopes = np.stack(
+                [*(-prior.squares(rows) for prior in priors), variance, *self._by_origin(transform[fixed[some]])]
+            )
             uncertainty = np.sum((self.random.variance_root @ slopes) ** 2, axis=0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 df[fixed[some]] = np.where(variance > 0, 2 * variance**2 / uncertainty, self.df_residual)
         return df
+
+    def _by_origin(self, transform: scipy.sparse.csr_array) -> list[np.ndarray]:
+        """The derivatives of the squares of the rows of a transformation by the origins of correlated random effects."""
+        assert self.random
+        if self.random.crossed is None or self.random.partners is None:
+            return []
+        moved = np.hstack(self.bread.times(transform))
+        pairs = zip(self.random.crossed, self.random.partners, strict=True)
+        return [-np.einsum("ij,j,ij->i", moved, values, moved[:, places]) for values, places in pairs]
 
     def _joint_degrees_of_freedom(self, transform: scipy.sparse.csr_array) -> float:
         """Those of the denominator of F: beside random effects those of the principal components of the rows together (Fai and

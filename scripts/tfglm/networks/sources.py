@@ -26,8 +26,9 @@ def regression(paths: Sequence[Path]) -> Regression | None:
     if not paths:
         return None
     design, folder, fit = paths
-    saved_fit.check(digests.read_json(fit), design, folder, fit)
-    loaded = Design.load(design)
+    content = digests.read_json(fit)
+    saved_fit.check(content, design, folder, fit)
+    loaded = Design.load(design).as_fitted(content)
     return Regression(loaded, checkpoint.load(loaded, folder))
 
 

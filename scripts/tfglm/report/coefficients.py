@@ -127,8 +127,8 @@ def unit_of(unit: str, step: float) -> str:
 
 
 def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | None:
-    """The standard deviations of random effects, with intervals of 95 % if they have some, and of the residuals; None without
-    random effects."""
+    """The standard deviations and correlations of random effects, with intervals of 95 % if they have some, and the standard
+    deviation of the residuals; None without random effects."""
     random = [smooth for smooth in fit.get("smooths", []) if smooth["is_random"]]
     if not random:
         return None
@@ -137,6 +137,12 @@ def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | 
         # A variance that is estimated as 0 has no entry.
         ends = [four_that_count(smooth[end]) for end in ("std_dev_lower", "std_dev_upper") if end in smooth]
         rows.append((words.term(smooth["term"]), four_that_count(smooth.get("std_dev", 0.0)), " to ".join(ends)))
+        for each in smooth.get("correlations", ()):
+            ends = [
+                four_that_count(each[f"correlation_{end}"]) for end in ("lower", "upper") if "correlation_lower" in each
+            ]
+            pair = f"correlation of {words.term(smooth['term'])} and {words.term(each['term'])}"
+            rows.append((pair, four_that_count(each["correlation"]), " to ".join(ends)))
     rows += [("residuals", four_that_count(fit["sigma"]), "")] if "sigma" in fit else []
     return pd.DataFrame(rows, columns=["", "standard deviation", "95 % interval"])
 

@@ -116,6 +116,10 @@ def summarised_terms(model: ComparedModel, settings: TablesConfig) -> dict[tuple
             ends = tuple(smooth[end] for end in ("std_dev_lower", "std_dev_upper") if end in smooth)
             below = ends if settings.below == "interval" else ()
             cells[smooth["term"], f"standard deviation{at}"] = Cell(float(smooth.get("std_dev", 0.0)), below)
+            for each in smooth.get("correlations", ()):
+                ends = tuple(each[end] for end in ("correlation_lower", "correlation_upper") if end in each)
+                below = ends if settings.below == "interval" else ()
+                cells[smooth["term"], f"correlation with {each['term']}"] = Cell(float(each["correlation"]), below)
         else:
             cells[smooth["term"], f"effective degrees of freedom{at}"] = Cell(round(float(smooth["edf"]), 4))
     table = indexed(model.table)

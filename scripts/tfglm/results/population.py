@@ -99,6 +99,8 @@ def dimensions_of(design: Design) -> dict[Any, list[Part]]:
 
 def variances_of(design: Design, fitted: Fitted) -> dict[str, float]:
     """The variances of random effects by their term, on the scale of the fit; 0 where the fit found none."""
-    deviations = {entry["term"]: entry.get("std_dev", 0.0) for entry in fitted.summary["smooths"]}
+    deviations = {
+        entry["term"]: entry.get("std_dev_at_origin", entry.get("std_dev", 0.0)) for entry in fitted.summary["smooths"]
+    }
     random = [smooth for smooth in design.smooths if smooth.is_random]
     return {smooth.term: deviations[smooth.term] ** 2 / float(smooth.penalties[0, 0]) for smooth in random}

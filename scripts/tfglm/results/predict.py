@@ -115,7 +115,7 @@ def predictions(
     # A level in whose place there is no effect.
     random = {part.grouping[0]: int(np.argmax(fitted.status[part.where] == FREE)) for part in design.random_parts}
     workload = Workload(design.to_predict, [file], "predict", unseen={**unseen, **random})
-    variances = {smooth["term"]: smooth.get("std_dev", 0.0) ** 2 for smooth in smooths}
+    variances = {smooth["term"]: smooth.get("std_dev_at_origin", smooth.get("std_dev", 0.0)) ** 2 for smooth in smooths}
     scored = (
         with_effects_of_new_levels(design, fitted, rows, variances) for rows in score(workload, fitted, rows_of_design)
     )

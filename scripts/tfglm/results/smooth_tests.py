@@ -112,7 +112,8 @@ def statistic_of(estimated: Estimates, smooth: Mapping) -> Statistic:
     if not estimated.fitted.covariance.is_known:
         return Statistic(rank=rank)
     if design.inference.std_errors in OF_POSTERIOR:
-        problem = "too many levels for a test" if "std_dev" in smooth and not values else ""
+        untested = "correlated, so without a test" if "correlations" in smooth else "too many levels for a test"
+        problem = untested if "std_dev" in smooth and not values else ""
         return Statistic(tuple(values), rank, weights, df=df, problem=problem)
     return robust(estimated, smooth) if "rank" in smooth else Statistic(problem=NO_TEST)
 

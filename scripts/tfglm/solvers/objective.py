@@ -440,7 +440,8 @@ class Solution:
     - `online` is the report of an online solver that ran first.
     - `smooths` is what fit.json says of smooth terms and random effects. The squares of the columns of `smoothing_root` [smooths,
       p] add up to the variances that the estimation of smoothing parameters adds. Their search ended at `log_lambda` [lambdas].
-      With R = `variance_root`, R'R is the covariance of log lambda of the random effects and log phi.
+      With R = `variance_root`, R'R is the covariance of log lambda of the random effects, log phi, and the origins of correlated
+      ones (solvers.correlated), whose effects are `pairs`.
     - `near` is a solution with smooth terms, near which a start is known to be.
     - A path fills `path` with all its points, `chosen` with the number of the chosen point, and `cross_validation` if it has
       one.
@@ -462,6 +463,7 @@ class Solution:
     smoothing_root: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     log_lambda: np.ndarray = field(default_factory=lambda: np.zeros(0))
     variance_root: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]] = ()
     near: "Solution | None" = None
     path: tuple[PathPoint, ...] = ()
     chosen: int | None = None

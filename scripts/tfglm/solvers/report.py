@@ -51,6 +51,7 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
     content["std_errors"] = standard_errors(design, fitted.covariance) if has_errors else {"kind": "none"}
     warnings += on_inseparable_terms(content.get("smooths", ()))
     warnings += [*on_crossed_clusters(content["std_errors"]), *on_effects_across_clusters(design, fitted.covariance)]
+    warnings += on_singular(content.get("smooths", []))
     return content | {"warnings": warnings}
 
 
@@ -396,6 +397,16 @@ def on_effects_across_clusters(design: Design, covariance: Covariance) -> list[s
     return [
         f"random effects of {named} have rows in several clusters, so errors by cluster take their variance from the fit; for "
         "terms that vary between these levels alone, cluster by the levels"
+    ]
+
+
+def on_singular(smooths: Sequence[Mapping]) -> list[str]:
+    """A warning if the covariance of correlated random effects is singular. `smooths` are those of fit.json."""
+    terms = [smooth["term"] for smooth in smooths if smooth.get("std_dev_at_origin", 1.0) == 0]
+    return [
+        f"`{term}` and the random effects correlated with it have a singular covariance: a correlation of 1 or -1, or a variance "
+        "of 0. The rows do not tell so many effects apart; write || in place of |, or leave a slope out"
+        for term in terms
     ]
 
 

@@ -29,7 +29,8 @@ from tfglm.inference.bread import Bread
 from tfglm.inference.covariance import VarianceComponents
 from tfglm.inference.fitted import EMPTY
 from tfglm.solvers import newton
-from tfglm.solvers.descent import Descent, is_no_higher
+from tfglm.solvers.correlated import Correlated, profiled, reported, whole
+from tfglm.solvers.descent import Descent, halve_until, is_no_higher
 from tfglm.solvers.information import Blocks, Factored, assemble, factor, gradient, inverse_state
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Objective, Point, Solution
@@ -56,6 +57,10 @@ from tfglm.solvers.smooth_report import corrected, report
 
 MOST_JOINT, MOST_WITH_THETA = 20, 40
 """The largest number of steps of b and of the smoothing parameters together; and with theta."""
+
+LONGEST_SHIFT, FAR_ORIGIN, PRECISE_SHIFT = 3.0, 10.0, 1e-6
+"""The longest step of an origin, and one that is far away, in standard deviations of its number; and the step in its standard
+errors that ends a search."""
 
 MOST_FITS = 200
 """The largest number of fits at smoothing parameters."""
@@ -140,7 +145,15 @@ class SmoothObjective(PlainObjective):
         of_terms = [
             np.bincount(each.places, self.ridge[each.places], self.design.size)[bread.free] for each in self.random
         ]
-        return VarianceComponents(np.array(of_terms).reshape(-1, len(bread.free)), solution.variance_root)
+        penalties, crossed, partners = np.array(of_terms).reshape(-1, len(bread.free)), None, None
+        if solution.pairs:
+            crossed = np.zeros((len(solution.pairs), len(bread.free)))
+            partners = np.zeros(crossed.shape, int)
+            for number, pair in enumerate(solution.pairs):
+                one, other = map(bread.ranks, pair)
+                crossed[number, one] = crossed[number, other] = -self.ridge[pair[0]]
+                partners[number, one], partners[number, other] = other, one
+        return VarianceComponents(penalties, solution.variance_root, crossed, partners)
 
 
 def solve(start: Solution) -> Solution:
@@ -152,22 +165,39 @@ def solve(start: Solution) -> Solution:
         return newton.solve(start)
     search = LambdaSearch(start, penalties)
     found = search.lowest(penalties.begin(start.near), start.near)
+    correlated = Correlated.of(objective.design, penalties, objective.free)
+    if correlated.groups and found.solution.converged:
+        found = OriginDescent(search, correlated, found).lowest()
     solution, parameters = found.solution, found.parameters
     at_end = found.model.derivatives(parameters)
     which = varies(penalties, parameters)
     exactly = which & needs_exact_hessian(objective.design.inference.std_errors, penalties)
     if exactly.any() and solution.converged:
         at_end = with_exact_hessian(at_end, solution, penalties, parameters, exactly)
+    if correlated.groups:
+        at_end = whole(found.model, parameters, correlated, at_end)
+        which = np.append(which, correlated.varies(penalties, parameters))
     covariance = covariance_of(at_end.hessian, which)
-    root = root_of(covariance)
-    moved = root[:, : len(at_end.moved)] @ at_end.moved
-    facts = report(solution, penalties, parameters, found.model, covariance)
+    root, last = root_of(covariance), len(penalties.smooths)
+    moved = np.delete(root, last, axis=1) @ at_end.moved
+    facts = report(solution, penalties, parameters, found.model, covariance[: last + 1, : last + 1])
+    if correlated.groups:
+        of_terms = reported(correlated, solution, penalties, parameters, covariance)
+        for entry in facts["smooths"]:
+            if entry["term"] in of_terms:
+                for key in ("statistic", "weights"):
+                    entry.pop(key, None)  # the test that one of them is absent would depend on the origin
+                entry.update(of_terms[entry["term"]])
+        facts["origins"] = correlated.origins(solution.objective.design)
     return replace(
         solution,
         smooths=facts | corrected(solution, moved),
         smoothing_root=moved,
         log_lambda=parameters.log_lambda,
-        variance_root=root[:, np.append([smooth.is_random for smooth in penalties.smooths], True)],
+        variance_root=root[
+            :, np.r_[[smooth.is_random for smooth in penalties.smooths], np.ones(len(root) - last, bool)].astype(bool)
+        ],
+        pairs=correlated.places,
         near=None,  # as large as the information
     )
 
@@ -192,6 +222,11 @@ class LambdaSearch:
     def lowest(self, first: Parameters, near: Solution | None) -> Fitting:
         """The fit with the lowest V that is found from the first parameters, and from other minima of the model of V. Raises
         UserError if the parameters do not settle."""
+        found = self.nearest(first, near)
+        return self.beside(found) if found.solution.converged and not found.solution.is_perfect else found
+
+    def nearest(self, first: Parameters, near: Solution | None) -> Fitting:
+        """The fit at the minimum of V to which the first parameters lead. Raises UserError if the parameters do not settle."""
         joint = JointDescent(self, first, near)
         joint.run()  # 1.
         if joint.is_settled or joint.is_poisson:
@@ -212,7 +247,7 @@ class LambdaSearch:
                 f"models.{self.start.objective.design.model}.formula: {listed_in_words(terms)} "
                 f"{SEPARATING if is_known else PERFECT_WITHIN}"
             )
-        return self.beside(found) if found.solution.converged and not found.solution.is_perfect else found
+        return found
 
     def begin(self, first: Parameters) -> Fitting:
         """The fit at the first parameters, or at larger lambdas if the loss is not convex there. Raises UserError if it is convex
@@ -339,6 +374,11 @@ def with_theta(poisson: Solution, theta: float) -> WithTheta:
     """The theta that minimises V with the smoothing parameters, from a first value and from the fit with an infinite theta.
     Raises UserError if it does not settle."""
     asked = poisson.objective.design
+    if correlated := [smooth.term for smooth in asked.smooths if smooth.beside]:
+        raise UserError(
+            f"models.{asked.model}.theta: theta cannot be estimated beside correlated random effects, "
+            f"{listed_in_words(correlated)}; give a number, or write || in place of | for independent ones"
+        )
     workload = poisson.objective.workload.with_design(asked.as_fitted({"theta": theta}))
     objective = replace(poisson.objective, workload=workload)
     point = objective.at(poisson.point.coefficients)
@@ -529,6 +569,71 @@ class ProfileDescent(Descent):
         along = float(missed @ step)
         if abs(along) > ORTHOGONAL * np.linalg.norm(missed) * np.linalg.norm(step):
             self.bend = self.bend + np.outer(missed, missed) / along
+
+
+class OriginDescent(Descent):
+    """Newton's method for V by the origins of correlated random slopes, with a search for the smoothing parameters at each step.
+    `found` is the fit with the lowest V there, `value`."""
+
+    most = MOST_FITS
+
+    def __init__(self, search: LambdaSearch, correlated: Correlated, found: Fitting):
+        self.search, self.correlated, self.found, self.value = search, correlated, found, search.value(found)
+
+    def measure(self) -> None:
+        model, parameters, penalties = self.found.model, self.found.parameters, self.search.penalties
+        at = whole(model, parameters, self.correlated, model.derivatives(parameters))
+        inner, which = varies(penalties, parameters), self.correlated.varies(penalties, parameters)
+        none, self.step = np.zeros_like, np.zeros(len(which))
+        some = np.append(none(inner), which)
+        values, vectors = np.linalg.eigh(profiled(at.hessian, np.append(inner, none(which)), some))
+        curved = np.maximum(np.abs(values), np.finfo(float).tiny)
+        self.step[which] = -vectors @ (vectors.T @ at.gradient[some] / curved)
+        self.step /= max(1.0, float(np.abs(self.step).max(initial=0.0)) / LONGEST_SHIFT)
+        self.in_errors = np.abs(vectors.T @ self.step[which]) * np.sqrt(curved)
+
+    def has_ended(self) -> bool:
+        return bool(self.in_errors.max(initial=0.0) <= PRECISE_SHIFT) or self.iteration == self.most
+
+    def go(self) -> bool:
+        parameters = self.found.parameters
+        trial = halve_until(
+            lambda tried: not is_lower(self.value, tried.value), lambda length: self.at(length * self.step, parameters)
+        )
+        if trial is None:
+            return False
+        self.search, self.found, self.value = trial.search, trial.found, trial.value
+        return True
+
+    def at(self, step: np.ndarray, parameters: Parameters) -> "OriginDescent":
+        """The search from a step away, and from these smoothing parameters."""
+        solution, objective = self.found.solution, self.search.start.objective
+        design, coefficients = self.correlated.moved(solution.objective.design, step, solution.point.coefficients)
+        objective = replace(objective, workload=objective.workload.with_design(design))
+        start = replace(self.search.start, objective=objective, point=objective.at(coefficients))
+        search = replace(self.search, start=start)
+        near = replace(solution, point=replace(solution.point, coefficients=coefficients))
+        return OriginDescent(search, self.correlated, search.nearest(parameters, near))
+
+    def lowest(self) -> Fitting:
+        """The fit with the lowest V. Where the effects of a slope have no variance, V falls towards a correlation of 1 or -1: the
+        intercept has no variance at an origin that is far away."""
+        self.run()
+        parameters, highest = self.found.parameters, self.search.penalties.highest
+        for number, (group, first, later) in enumerate(self.correlated.pairs):
+            one, other = group.terms[first], group.terms[later]
+            if parameters.log_lambda[other] < highest[other] or parameters.log_lambda[one] >= highest[one]:
+                continue
+            log_lambda = parameters.log_lambda.copy()
+            log_lambda[other] = log_lambda[one] + np.log(FAR_ORIGIN**2)
+            log_lambda[one] = highest[one]
+            for distance in (FAR_ORIGIN, -FAR_ORIGIN):
+                step = distance * (np.arange(len(self.correlated.pairs)) == number)
+                trial = self.at(step, replace(parameters, log_lambda=log_lambda))
+                trial.run()
+                if is_lower(trial.value, self.value):
+                    return trial.lowest()
+        return self.found
 
 
 def root_of(covariance: np.ndarray) -> np.ndarray:

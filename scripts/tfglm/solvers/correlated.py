@@ -1,0 +1,253 @@
+"""Correlated random effects, `(1 + x | g)`: the origins of the numbers of slopes, by restricted maximum likelihood.
+
+Intercept and slope that are correlated at x = 0 are independent at another origin of x. In general the effects of a level are
+u = M'^-1 v with independent v, and a lower triangular M with ones on its diagonal. M[1, 0] is that origin. A fit has the effects
+v of numbers that `Design.with_origins` measures from M, and V depends on M too.
+
+Newton's method minimises V over M (solvers.smooth.OriginDescent). A step replaces M by M (I - Delta) and v by (I - Delta)' v. For
+the old v this is the penalty P = (I - Delta) Lambda (I - Delta)'. So V has derivatives by Delta as by lambda (solvers.reml),
+without a pass over the rows. The determinant of P does not depend on Delta. Each step needs a fit at its origins.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import scipy.sparse
+
+from tfglm.design.design import Design
+from tfglm.errors import UserError
+from tfglm.solvers.information import Factored
+from tfglm.solvers.objective import Solution
+from tfglm.solvers.reml import Derivatives, Parameters, Penalties, WorkingModel
+from tfglm.solvers.smooth_report import QUANTILE, WIDEST, rows_of
+
+DIFFERENCE = 1e-5
+"""The step of parameters for derivatives of standard deviations and correlations."""
+
+MOST_EFFECTS = 6_000
+"""The largest number of correlated effects of a group."""
+
+
+@dataclass(frozen=True)
+class CorrelatedTerms:
+    """Random effects of the levels of a factor that are correlated: the numbers of their `terms` in `Penalties`, the intercepts
+    first, the names of the `factors` of slopes, and the `places` [terms, levels] of the free coefficients."""
+
+    terms: tuple[int, ...]
+    factors: tuple[str, ...]
+    places: np.ndarray
+
+    def m(self, design: Design) -> np.ndarray:
+        """M on the scale of the fit, [terms, terms]."""
+        m = np.eye(len(self.terms))
+        for row, name in enumerate(self.factors, start=1):
+            factor = design.numeric_by_name[name]
+            m[row, :row] = factor.center[0] / factor.scale[0], *(weight for *_, weight in factor.earlier_of(0))
+        return m
+
+    def origins(self, design: Design, m: np.ndarray) -> dict[str, list[float]]:
+        """What `Design.with_origins` takes."""
+        scales = [design.numeric_by_name[name].scale[0] for name in self.factors]
+        rows = ((m[row, 0] * scale, *m[row, 1:row]) for row, scale in enumerate(scales, start=1))
+        return {name: list(map(float, row)) for name, row in zip(self.factors, rows, strict=True)}
+
+    def covariance(self, design: Design, change: np.ndarray, variances: np.ndarray) -> np.ndarray:
+        """The covariance of u on the scale of the data, [terms, terms], from the `variances` of v on the scale of the fit, after
+        a step I - Delta = `change`."""
+        scales = np.array([1.0, *(design.numeric_by_name[name].scale[0] for name in self.factors)])
+        root = np.linalg.inv(self.m(design) @ change).T * np.sqrt(variances) / scales[:, None]
+        return root @ root.T
+
+    def effective_coefficients(self, design: Design, factored: Factored, ridge: np.ndarray) -> np.ndarray:
+        """The effective degrees of freedom of u, [terms]. `factored` is H + P, and `ridge` [p] the diagonal of P, of v."""
+        terms, levels = self.places.shape
+        inverse = rows_of(factored.solve, self.places.ravel(), design.size)[:, self.places.ravel()]
+        by_level = np.einsum("alml->lam", inverse.reshape(terms, levels, terms, levels))
+        shrunk = np.eye(terms) - by_level * ridge[self.places].T[:, None, :]
+        m = self.m(design).T
+        return np.einsum("ja,lab,bj->j", np.linalg.inv(m), shrunk, m)
+
+
+@dataclass(frozen=True)
+class Correlated:
+    """The groups of a design. The entries of Delta are those of their pairs of terms."""
+
+    groups: tuple[CorrelatedTerms, ...]
+
+    @classmethod
+    def of(cls, design: Design, penalties: Penalties, free: np.ndarray) -> "Correlated":
+        """The groups whose terms all have rows. Raises UserError for too many effects."""
+        numbers = {smooth.term: number for number, smooth in enumerate(penalties.smooths)}
+        numeric = {term.name: term.numeric for term in design.terms}
+        last = {smooth.beside[0]: smooth for smooth in penalties.smooths if smooth.beside}
+        groups = []
+        for smooth in last.values():
+            names = (*smooth.beside, smooth.term)
+            if not numbers.keys() >= set(names):
+                continue
+            places = np.array([penalties.smooths[numbers[name]].places for name in names])
+            places = places[:, free[places].all(axis=0)]
+            if places.size > MOST_EFFECTS:
+                raise UserError(
+                    f"models.{design.model}.formula: `{smooth.term}` is one of {places.size:,} correlated random effects, and "
+                    f"there may be {MOST_EFFECTS:,} at most; write || in place of | for independent ones"
+                )
+            factors = tuple(numeric[name][0] for name in names[1:])
+            groups.append(CorrelatedTerms(tuple(numbers[name] for name in names), factors, places))
+        return cls(tuple(groups))
+
+    @property
+    def pairs(self) -> list[tuple[CorrelatedTerms, int, int]]:
+        """Each entry of Delta: its group, and an earlier term and a later one."""
+        return [(group, *pair) for group in self.groups for pair in combinations(range(len(group.terms)), 2)]
+
+    @property
+    def places(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The coefficients of both terms of each pair, by level."""
+        return [(group.places[first], group.places[later]) for group, first, later in self.pairs]
+
+    def varies(self, penalties: Penalties, parameters: Parameters) -> np.ndarray:
+        """Which entries of Delta matter, because the later term has a variance, [pairs]."""
+        has_variance = parameters.log_lambda < penalties.highest
+        return np.array([has_variance[group.terms[later]] for group, _, later in self.pairs], bool)
+
+    def moved(self, design: Design, delta: np.ndarray, coefficients: np.ndarray) -> tuple[Design, np.ndarray]:
+        """The design and the coefficients [p] after a step."""
+        coefficients, origins = coefficients.copy(), dict[str, list[float]]()
+        for group, change in self.steps(delta):
+            coefficients[group.places] = change.T @ coefficients[group.places]
+            origins |= group.origins(design, group.m(design) @ change)
+        return design.with_origins(origins), coefficients
+
+    def steps(self, delta: np.ndarray) -> list[tuple[CorrelatedTerms, np.ndarray]]:
+        """I - Delta of each group."""
+        changes = [np.eye(len(group.terms)) for group in self.groups]
+        for (group, first, later), value in zip(self.pairs, delta, strict=True):
+            changes[self.groups.index(group)][later, first] -= value
+        return list(zip(self.groups, changes, strict=True))
+
+    def origins(self, design: Design) -> dict[str, list[float]]:
+        """What `Design.with_origins` has taken."""
+        return {name: row for group in self.groups for name, row in group.origins(design, group.m(design)).items()}
+
+
+def whole(model: WorkingModel, parameters: Parameters, correlated: Correlated, before: Derivatives) -> Derivatives:
+    """The derivatives of V at Delta = 0 by log lambda, log phi and Delta, in this order; those of b without log phi. `before` are
+    the derivatives without Delta."""
+    size, factored = len(model.right), model.penalised(parameters.log_lambda)
+    phi = np.exp(parameters.log_phi) if model.dispersed else 1.0
+    b, to_slope = factored.solve(model.right_at(parameters)), factored.solve(model.slope)
+    weights = np.exp(parameters.log_lambda)[:, None] * model.penalties.weights
+    among = np.unique(np.concatenate([group.places.ravel() for group in correlated.groups]))
+    rank = np.full(size, -1)
+    rank[among] = np.arange(len(among))
+    inverse = rows_of(factored.solve, among, size)
+
+    def symmetric(one: np.ndarray, other: np.ndarray, values: np.ndarray) -> scipy.sparse.csr_array:
+        matrix = scipy.sparse.csr_array((values, (rank[one], rank[other])), shape=(len(among), len(among)))
+        return matrix + matrix.T
+
+    def along(matrix: scipy.sparse.csr_array, vector: np.ndarray) -> np.ndarray:
+        """A matrix of `among` times a vector, [p]."""
+        result = np.zeros(size)
+        result[among] = matrix @ vector[among]
+        return result
+
+    def trace(matrix: scipy.sparse.csr_array) -> float:
+        return float((matrix * inverse[:, among]).sum())
+
+    firsts = [group.terms[first] for group, first, _ in correlated.pairs]
+    penalties = [
+        symmetric(one, other, -weights[term, one]) for term, (one, other) in zip(firsts, correlated.places, strict=True)
+    ]
+    pulled = np.array([along(matrix, b) for matrix in penalties])
+    moved = -np.array([factored.solve(each) for each in pulled])
+    squares = pulled @ b / phi
+    slopes = 0.5 * (squares + [trace(matrix) for matrix in penalties]) + moved @ model.slope
+    within = [matrix @ inverse for matrix in penalties]
+    known, count = len(before.gradient), len(penalties)
+    hessian = np.zeros((known + count, known + count))
+    hessian[:known, :known] = before.hessian
+    for place, matrix in enumerate(penalties):
+        bent = along(matrix, to_slope)
+        row = (weights * b) @ moved[place] / phi - (weights * to_slope) @ moved[place] - before.moved @ bent
+        row -= 0.5 * weights @ np.einsum("ij,ij->j", inverse, within[place])
+        row[firsts[place]] += slopes[place]
+        of_phi = -0.5 * squares[place] if model.dispersed else 0.0
+        hessian[known + place, :known] = hessian[:known, known + place] = np.append(row, of_phi)
+        for other in range(place + 1):
+            value = float(pulled[place] @ moved[other]) / phi
+            value -= float(bent @ moved[other] + along(penalties[other], to_slope) @ moved[place])
+            value -= 0.5 * float(np.sum(within[place][:, among] * within[other][:, among].T))
+            if firsts[place] == firsts[other]:
+                one, later = correlated.places[place]
+                second = symmetric(later, correlated.places[other][1], weights[firsts[place], one])
+                pull = along(second, b)
+                value += 0.5 * (float(b @ pull) / phi + trace(second)) - float(to_slope @ pull)
+            hessian[known + place, known + other] = hessian[known + other, known + place] = value
+    gradient = np.append(before.gradient, slopes)
+    return before._replace(gradient=gradient, hessian=hessian, moved=np.vstack([before.moved, moved]))
+
+
+def profiled(hessian: np.ndarray, others: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """The second derivatives of the lowest V by the parameters marked in `some`, where `others` are at the lowest V."""
+    others = others & np.isfinite(np.diag(hessian))
+    inner, mixed = hessian[np.ix_(others, others)], hessian[np.ix_(others, some)]
+    return hessian[np.ix_(some, some)] - mixed.T @ np.linalg.pinv(inner, hermitian=True) @ mixed
+
+
+def reported(
+    correlated: Correlated, solution: Solution, penalties: Penalties, parameters: Parameters, covariance: np.ndarray
+) -> dict[str, dict]:
+    """What fit.json says of correlated random effects on the scale of the data, by their term: effective degrees of freedom,
+    standard deviations, and correlations with the terms before, with intervals of 95 %. `covariance` is that of log lambda, log
+    phi and Delta. Standard deviations have intervals of their logarithms, and correlations of Fisher's z, by the delta method."""
+    design, infinite = solution.objective.design, parameters.log_lambda >= penalties.highest
+    here, found = np.append(parameters.vector, np.zeros(len(correlated.pairs))), dict[str, dict]()
+    for number, group in enumerate(correlated.groups):
+        terms, names = list(group.terms), [penalties.smooths[term].term for term in group.terms]
+        pairs = list(combinations(range(len(terms)), 2))
+
+        def summary(
+            vector: np.ndarray,
+            number: int = number,
+            group: CorrelatedTerms = group,
+            terms: list[int] = terms,
+            pairs: list = pairs,
+        ) -> np.ndarray:
+            """The logarithms of standard deviations, and Fisher's z of correlations."""
+            log_lambda, log_phi, delta = np.split(vector, [len(infinite), len(infinite) + 1])
+            variances = np.exp(log_phi - log_lambda[terms]) / penalties.weights[terms, group.places[:, 0]]
+            change = correlated.steps(delta)[number][1]
+            matrix = group.covariance(design, change, np.where(infinite[terms], 0.0, variances))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                deviations = np.sqrt(np.diag(matrix))
+                scaled = np.clip(matrix / deviations / deviations[:, None], -1.0, 1.0)
+                return np.append(np.log(deviations), np.arctanh([scaled[pair] for pair in pairs]))
+
+        values, steps = summary(here), DIFFERENCE * np.eye(len(here))
+        with np.errstate(invalid="ignore"):
+            slope = np.array([summary(here + step) - summary(here - step) for step in steps]).T / (2 * DIFFERENCE)
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, covariance, slope), 0.0))
+        edf = group.effective_coefficients(design, solution.information, solution.objective.ridge)
+        for place, (term, name) in enumerate(zip(terms, names, strict=True)):
+            alone = 0.0 if infinite[term] else float(np.exp(0.5 * (parameters.log_phi - parameters.log_lambda[term])))
+            found[name] = {"edf": float(edf[place]), "std_dev_at_origin": alone, "correlations": []}
+            if np.isfinite(values[place]):
+                found[name] |= interval("std_dev", values[place], error[place], np.exp)
+        for place, (first, later) in enumerate(pairs, start=len(terms)):
+            if not np.isnan(values[place]):
+                of_pair = interval("correlation", values[place], error[place], np.tanh)
+                found[names[later]]["correlations"].append({"term": names[first]} | of_pair)
+    return found
+
+
+def interval(name: str, value: float, error: float, back: Callable[[float], float]) -> dict[str, float]:
+    """A value with the ends of its interval of 95 %, from another scale; without ends if it has no error."""
+    entry = {name: float(back(value))}
+    if np.isfinite(error):
+        reach = min(QUANTILE * error, WIDEST)
+        entry |= {f"{name}_lower": float(back(value - reach)), f"{name}_upper": float(back(value + reach))}
+    return entry
