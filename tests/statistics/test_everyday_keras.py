@@ -28,10 +28,9 @@ from tfglm.networks.counts import TrainingCounts
 from tfglm.networks.cutting import rows_at_once
 from tfglm.networks.layers import OutputScale
 from tfglm.networks.losses import TrainingLoss
-from tfglm.networks.optimizers import learning_rate, optimizer
+from tfglm.networks.optimizers import SharedAdam, learning_rate, optimizer
 from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import Units
-from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.shared_weights import SharedWeights
 from tfglm.networks.training import Training, averaged
 from trainings import rows_of, training_of

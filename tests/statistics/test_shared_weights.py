@@ -15,10 +15,9 @@ from tfglm.families import FAMILIES
 from tfglm.networks.asynchronous import AsynchronousTraining, count_at_once
 from tfglm.networks.cutting import batches_of_readers
 from tfglm.networks.layers import OutputScale, network
-from tfglm.networks.optimizers import optimizer
+from tfglm.networks.optimizers import SharedAdam, optimizer
 from tfglm.networks.pipeline import Batch
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
-from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.shared_weights import SharedWeights
 from tfglm.networks.sources import Sources
 

@@ -19,8 +19,8 @@ import tensorflow as tf
 from tfglm.distribute.servers import Servers
 from tfglm.networks.cutting import batches_of_readers, rows_at_once
 from tfglm.networks.on_servers import TrainingOnServers
+from tfglm.networks.optimizers import SharedAdam
 from tfglm.networks.pipeline import Batch
-from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.sources import Sources
 from tfglm.networks.training import Assignment
 

@@ -19,16 +19,12 @@ def _weights(saved: SavedFit) -> dict[str, np.ndarray]:
 
 def _coefficients(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
     """Return the coefficients of a network without hidden layers."""
-    weights = _weights(saved)
-    fitted = linear.fitted(weights, saved.fit, saved.design, saved.files)
+    fitted = linear.fitted(_weights(saved), saved.fit, saved.design, saved.files)
     return coefficients.table(estimates.estimated(saved.design, fitted, {}), 0.95)
 
 
-def _embeddings(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
-    """Return the embeddings of the levels of each factor. A formula without factors has none."""
-    weights = _weights(saved)
-    return embeddings.table(saved.design, weights, saved.files)
-
-
-TABLES: dict[str, Table] = {"coefficients": _coefficients, "embeddings": _embeddings}
+TABLES: dict[str, Table] = {
+    "coefficients": _coefficients,
+    "embeddings": lambda saved, _: embeddings.table(saved.design, _weights(saved), saved.files),
+}
 """The tables by the name of the file without `.csv`."""

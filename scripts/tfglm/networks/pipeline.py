@@ -57,13 +57,12 @@ class Batches:
         rows = units.map(self._unit, READERS) if self._cached is None else units
         at_once = rows_at_once(self._size, self._widths[1], self._settings.shuffle_buffer)
         batches = rows.rebatch(at_once).enumerate().map(partial(self._cut, seed), READERS)
-        return batches.concatenate(self._empty_batches()) if self._empty else batches
-
-    def _empty_batches(self) -> tf.data.Dataset:
-        """Rows with weight 0, for the steps in which only other processes have rows left."""
+        if not self._empty:
+            return batches
+        # Rows with weight 0, for the steps in which only other processes have rows left.
         groups, numbers = (tf.zeros([1, self._size, width]) for width in self._widths)
         empty = Batch(tf.cast(groups, tf.int32), numbers, numbers[:, :, WEIGHT], self._places[None])
-        return tf.data.Dataset.from_tensors(empty).repeat(self._empty)
+        return batches.concatenate(tf.data.Dataset.from_tensors(empty).repeat(self._empty))
 
     @property
     def _numbers(self) -> tf.data.Dataset:

@@ -90,13 +90,6 @@ class Trained:
     summary: dict[str, Any]
 
 
-def among_all(batch: Batch) -> Batch:
-    """The part of a batch that one process has read, with the shares of its rows in the whole batch."""
-    weight = batch.numbers[:, WEIGHT]
-    of_all = tf.distribute.get_replica_context().all_reduce("SUM", tf.reduce_sum(weight))
-    return batch._replace(share=weight / of_all)
-
-
 def averaged(make: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
     """Create a variable; what training changes besides weights is averaged over the devices."""
     if options.get("trainable") is False and options.get("aggregation") in (None, tf.VariableAggregation.NONE):
@@ -110,14 +103,6 @@ def state_of(network: keras.Model) -> dict[str, Any]:
     """The variables that training changes besides weights, such as the means of batch normalisation, for a checkpoint."""
     state = [variable.value for variable in network.non_trainable_variables]
     return {"state": state} if state else {}
-
-
-def remove_generated() -> None:
-    """Delete the Python code that AutoGraph wrote into TMPDIR for TensorFlow's function that saves weights on parameter
-    servers: a process that exits immediately, or is killed, would leave it there."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("__autograph_generated_file") and module.__file__:
-            Path(module.__file__).unlink(missing_ok=True)
 
 
 class Training:
@@ -344,8 +329,10 @@ class Training:
     def _step_of_replica(self, batch: Batch) -> tf.Tensor:
         """Take a step with the part of a batch on one device. Returns its part of the loss, divided by the unit of the
         loss."""
-        if self._divided:
-            batch = among_all(batch)
+        if self._divided:  # the shares of the rows that this process has read are of the whole batch
+            weight = batch.numbers[:, WEIGHT]
+            of_all = tf.distribute.get_replica_context().all_reduce("SUM", tf.reduce_sum(weight))
+            batch = batch._replace(share=weight / of_all)
         return self._gradient_step(self.network, batch)
 
     def _gradient_step(self, network: keras.Model, batch: Batch, dense: bool = False) -> tf.Tensor:
@@ -431,14 +418,11 @@ class Training:
     def _readable_network(self) -> keras.Model:
         """The network, for rows that it is not trained with."""
         if self._settings.optimizer.use_ema:
-            self._copy_averages(self._optimizer.averages())
+            averages = zip(self._predicting.trainable_variables, self._optimizer.averages(), strict=True)
+            others = zip(self._predicting.non_trainable_variables, self.network.non_trainable_variables, strict=True)
+            for variable, value in [*averages, *others]:
+                variable.assign(np.asarray(value))
         return self._predicting
-
-    def _copy_averages(self, averages: Sequence[np.ndarray]) -> None:
-        """Set the network that predicts to averages of the weights, and to the other variables as they are."""
-        others = zip(self._predicting.non_trainable_variables, self.network.non_trainable_variables, strict=True)
-        for variable, value in [*zip(self._predicting.trainable_variables, averages, strict=True), *others]:
-            variable.assign(np.asarray(value))
 
     def _by_chief(self, number: float) -> float:
         """The chief's number, in all processes: whether to stop they have to decide alike."""
@@ -484,7 +468,10 @@ class Training:
             self._manager.save(self._step)
         except (tf.errors.OpError, UserError, OSError) as error:
             self._say(f"warning: no checkpoint could be written in {self._folder}: {error}")
-        remove_generated()
+        # AutoGraph wrote code into TMPDIR, by which weights on parameter servers are saved: a killed process would leave it.
+        for name, module in list(sys.modules.items()):
+            if name.startswith("__autograph_generated_file") and module.__file__:
+                Path(module.__file__).unlink(missing_ok=True)
 
     def _resume(self) -> None:
         """Go on from the last checkpoint."""
