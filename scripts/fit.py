@@ -1,13 +1,14 @@
 """Fits a model in this process, or trains a network under one of TensorFlow's strategies; writes the checkpoint and fit.json."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 from functools import partial
 
 from tfglm import command, fitting, tensorflow_setup
 from tfglm.distribute.local import LocalExecutor
 from tfglm.networks import code
-from tfglm.roles import ending, fork_server
+from tfglm.roles import ending
 
 
 def prepare() -> Iterator[None]:
@@ -38,7 +39,8 @@ WORK = {"fit": fit, "network": network}
 
 
 def main(arguments: argparse.Namespace) -> None:
-    if arguments.parent and not fork_server.is_job():
+    is_job = "--serve" in sys.orig_argv  # of a fork server, with which it ends
+    if arguments.parent and not is_job:
         ending.end_with_parent(arguments.parent)
     fitting.watched(arguments, WORK[arguments.work](arguments))
 

@@ -182,7 +182,7 @@ def main(arguments: argparse.Namespace) -> None:
             signs.give()
         if lease and (reason := lease.expired()):
             raise UserError(reason)
-        if beside and lease and not lease.has_begun and (reason := beside.trouble()):
+        if beside and lease and not lease.signs.came and (reason := beside.trouble()):
             raise UserError(reason)
         return not signals and os.getppid() == parent
 
@@ -193,7 +193,8 @@ def main(arguments: argparse.Namespace) -> None:
                 started.append(launch.Step(arguments.role, count, task(arguments, roster.run), arguments.gpus))
             elif arguments.task_of:
                 host = launch.own_address(arguments.interface)
-                started.append(Member(roster, launch.task_index(), path, host, arguments.work, arguments.gpus))
+                index = int(os.environ["SLURM_PROCID"])  # the position of this process in its step
+                started.append(Member(roster, index, path, host, arguments.work, arguments.gpus))
             else:
                 started += [
                     Member(roster, index, path, arguments.host, arguments.work, arguments.gpus)

@@ -89,7 +89,6 @@ class JobRequest:
 
     @property
     def script(self) -> str:
-        """The name of the script."""
         return Path(self.line[0]).name
 
 
@@ -126,11 +125,6 @@ def leave(status: int | None = None) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
-
-
-def is_job() -> bool:
-    """Return whether this process is a job of a fork server, with which it ends."""
-    return "--serve" in sys.orig_argv
 
 
 class Server:

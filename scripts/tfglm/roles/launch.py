@@ -110,11 +110,6 @@ class Step:
         return f"srun of {self.name} (pid {self.process.pid})"
 
 
-def task_index() -> int:
-    """Return the position of this process in its step."""
-    return int(os.environ["SLURM_PROCID"])
-
-
 def own_address(interface: str) -> str:
     """Return the IPv4 address of this node: the address of the network interface, or with `auto` the address that the first
     node sees. Raises UserError if there is no such interface, if it has no address, or if the other nodes cannot reach the

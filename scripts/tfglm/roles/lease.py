@@ -82,21 +82,16 @@ class Lease:
     """The chief's signs, seen by a role that waits `patience` seconds for the first."""
 
     def __init__(self, path: Path, patience: float, term: float = TERM) -> None:
-        self._signs, self.patience, self.term = Seen(path), patience, term
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the chief has given a sign."""
-        return self._signs.came
+        self.signs, self.patience, self.term = Seen(path), patience, term
 
     def expired(self) -> str:
         """Why nobody needs this role any more, or ''."""
-        silent = self._signs.silent_seconds()
-        if self._signs.came and silent > self.term:
+        silent = self.signs.silent_seconds()
+        if self.signs.came and silent > self.term:
             return (
                 f"the chief has given no sign of life for {self.term:.0f} s, so this role ends; the chief's log "
                 "may say why"
             )
-        if not self._signs.came and silent > self.patience:
+        if not self.signs.came and silent > self.patience:
             return f"no chief has started within {self.patience:.0f} s, so this role ends; Snakemake's messages say why"
         return ""

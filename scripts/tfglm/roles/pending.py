@@ -59,8 +59,6 @@ def ask_queue(*options: str) -> str:
 
 
 class PendingJob(NamedTuple):
-    """A job that waits."""
-
     number: str
     reason: str
     rule: str

@@ -9,6 +9,7 @@ It kills the chief first and reports afterwards, so that a full log or a busy re
 """
 
 import json
+import mmap
 import os
 import select
 import signal
@@ -26,7 +27,6 @@ from tfglm.errors import UserError
 from tfglm.roles import announce, ending, lease, probe, progress
 from tfglm.roles.announce import Announcement, Roster
 from tfglm.roles.lease import Seen, Signs, Silence
-from tfglm.roles.page import Page
 
 PERIOD = 2.0
 """Seconds between two rounds of probes."""
@@ -53,6 +53,45 @@ class Settings:
 
     def text(self) -> str:
         return json.dumps(asdict(self))
+
+
+class Page:
+    """A page of memory that the chief and its watchdog share, behind a file descriptor: three numbers, written without a lock, a
+    system call or a wait."""
+
+    SIZE, WAITS, DEPTH, ALIVE = 24, 0, 1, 2
+
+    def __init__(self, descriptor: int) -> None:
+        self._numbers = memoryview(mmap.mmap(descriptor, self.SIZE)).cast("q")
+
+    @staticmethod
+    def make() -> int:
+        """The file descriptor of a new one, for `Page` in both processes."""
+        descriptor = os.memfd_create("tfglm")
+        os.ftruncate(descriptor, Page.SIZE)
+        return descriptor
+
+    def begin(self) -> None:
+        """The chief begins to wait for a call."""
+        self._numbers[self.WAITS] += 1
+        self._numbers[self.DEPTH] += 1
+
+    def end(self) -> None:
+        """It has come back, or failed."""
+        self._numbers[self.DEPTH] -= 1
+
+    def wait(self) -> int | None:
+        """The number of the wait that the chief is in, None if it is in none."""
+        return self._numbers[self.WAITS] if self._numbers[self.DEPTH] else None
+
+    @property
+    def workers_alive(self) -> int:
+        """The number of workers that answer the watchdog."""
+        return self._numbers[self.ALIVE]
+
+    @workers_alive.setter
+    def workers_alive(self, number: int) -> None:
+        self._numbers[self.ALIVE] = number
 
 
 class Supervisors:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfglm import command
-from tfglm.roles import ending, page, watchdog
+from tfglm.roles import ending, watchdog
 from tfglm.roles.announce import Announcement
 
 SCRIPTS = Path(__file__).parents[2]
@@ -27,8 +27,8 @@ class Watched:
     """
 
     def __init__(self, **settings: Any) -> None:
-        descriptor = page.make()
-        self._page = page.Page(descriptor)
+        descriptor = watchdog.Page.make()
+        self._page = watchdog.Page(descriptor)
         terminal = command.terminal.fileno()
         told = watchdog.Settings(chief=os.getpid(), page=descriptor, terminal=terminal, **settings)
         self._process = subprocess.Popen(
@@ -39,11 +39,12 @@ class Watched:
             preexec_fn=ending.kill_with_parent,
         )
         os.close(descriptor)
-        threading.Thread(target=self._end_with_it, name="watched", daemon=True).start()
 
-    def _end_with_it(self) -> None:
-        code = self._process.wait()
-        ending.leave(1, lambda: command.say(f"error: the watchdog of this process has ended, with code {code}"))
+        def end_with_it() -> None:
+            code = self._process.wait()
+            ending.leave(1, lambda: command.say(f"error: the watchdog of this process has ended, with code {code}"))
+
+        threading.Thread(target=end_with_it, name="watched", daemon=True).start()
 
     def over(self, members: Sequence[Announcement]) -> None:
         """Let the watchdog watch these members too."""
