@@ -20,10 +20,10 @@ from tfglm.design.parametrisation import standardised
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
-from tfglm.inference.fitted import Fitted
+from tfglm.inference.fitted import SEPARATED, Fitted
 from tfglm.raw_columns import MISSING, RawColumns
 from tfglm.results.estimates import Estimates
-from tfglm.results.predict import left_out, without_value
+from tfglm.results.predict import left_out, without_estimate
 
 MEANS = {
     "identity": tf.identity,
@@ -131,7 +131,8 @@ class ExportedRegression(tf.Module):
     def __init__(self, design: Design, fitted: Fitted, substitutes: Mapping[str, int]) -> None:
         super().__init__()
         self.covariates = Covariates(design, substitutes, "models")
-        coefficients = np.where(without_value(design, fitted), np.nan, fitted.coefficients)
+        without_value = (fitted.status == SEPARATED) | without_estimate(design, fitted)
+        coefficients = np.where(without_value, np.nan, fitted.coefficients)
         self._coefficients = tf.constant(coefficients, tf.float64)
         self._left_out = [tf.constant(direction, tf.float64) for direction in left_out(fitted)]
 

@@ -113,7 +113,7 @@ def fit(job: Job, executor: Executor) -> None:
     from tfglm.engine import collapsed
     from tfglm.engine.passes import rows_in
     from tfglm.engine.workload import Workload
-    from tfglm.results.estimates import aliased_by_default, separated_by_default
+    from tfglm.results.estimates import absent_estimates
     from tfglm.solvers.fit import fit as fit_design
 
     arguments, design, progress = job.arguments, job.design, job.progress
@@ -130,16 +130,16 @@ def fit(job: Job, executor: Executor) -> None:
 
     journal = resume.Journal(arguments.journal, key(arguments), command.log) if arguments.journal else None
     resuming = resume.ResumingExecutor(executor, journal, passed) if journal else executor
+    lacks_clusters = len(workload.design.inference.clusters) < len(design.inference.clusters)
     fitted = fit_design(
         workload,
         Run(resuming, arguments.settings, history.reporter()),
         held_out=Workload(design, job.files, "evaluate"),
-        rows_of_errors=rows if collapsed.lacks_clusters(workload, rows) else None,
+        rows_of_errors=rows if lacks_clusters else None,
     )
     command.log(f"fitted in {history.seconds():.3f} s")
     checkpoint.save(fitted, design, arguments.checkpoint)
-    content = fitted.summary | {"aliased": aliased_by_default(design, fitted)}
-    content |= {"separated_across_terms": separated_by_default(design, fitted)}
+    content = fitted.summary | absent_estimates(design, fitted)
     content |= {"collapsed": collapsed.account(of_collapsed)} if of_collapsed else {}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
     content |= {"provenance": provenance.of(job.files, json.loads(arguments.config), tfglm.ENGINE)}

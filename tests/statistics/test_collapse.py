@@ -135,7 +135,7 @@ def test_estimates_errors_and_tests_are_those_of_the_rows(files, dictionary, tmp
         ROWS_OF_FILES
     )
     # Only clusters that are no covariates need the rows.
-    by_rows = collapsed.lacks_clusters(workload, rows)
+    by_rows = len(workload.design.inference.clusters) < len(design.inference.clusters)
     assert by_rows == ("date" in keys.get("std_errors", ""))
     held_out = Workload(design, files, "evaluate")
     exact, fitted = fit_to(rows, None, held_out), fit_to(workload, rows if by_rows else None, held_out)
@@ -275,7 +275,7 @@ def test_where_it_does_not_pay_the_rows_are_read(files, dictionary, tmp_path):
     (model,) = models("late ~ delay", family="binomial")
     few = collapsed_file(files, dictionary, collapse_of([model]), tmp_path / "many")
     rows = Workload(build_design("m", model, dictionary, files), files, "train")
-    assert collapsed.over(few, rows) is rows and not collapsed.lacks_clusters(rows, rows)
+    assert collapsed.over(few, rows) is rows
     total = dictionary.rows["train"]
     assert collapsed.account(few) == {
         "rows": total, "distinct_rows": None, "reason": f"more than {total // 2:,} of {total:,} training rows differ",

@@ -12,11 +12,10 @@ from scipy.optimize import minimize
 from pools import design_of, estimates_of, fit_files, ingest_frame, table_of
 from tfglm.config import ModelConfig, PathConfig
 from tfglm.data.dictionary import merge
-from tfglm.data.folds import folds_of_rows
+from tfglm.data.folds import assign_folds, folds_of_rows
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
-from tfglm.engine.folds import assign_folds
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.report.penalties import path_plot

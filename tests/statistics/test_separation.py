@@ -19,7 +19,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import joint, predict
 from tfglm.results.coefficients import contrasts
-from tfglm.results.estimates import separated_by_default
+from tfglm.results.estimates import absent_estimates
 from tfglm.solvers import rectifier
 from tfglm.solvers.fit import objective_of
 from tfglm.solvers.run import Run
@@ -184,7 +184,9 @@ def test_rows_that_terms_separate_are_named_and_the_rest_is_the_fit_without_them
     assert (summary["coefficients"], summary["coefficients_separated"], summary["coefficients_aliased"]) == (3, 1, 0)
     assert f"separated by terms together, so left out of the likelihood: {rows} rows, by both" in told
     assert any(f"separate {rows} rows by their response" in warning for warning in summary["warnings"])
-    assert separated_by_default(design, fitted) == [{"term": "both", "level": "", "estimate": "infinite"}]
+    assert absent_estimates(design, fitted)["separated_across_terms"] == [
+        {"term": "both", "level": "", "estimate": "infinite"}
+    ]
     # Its likelihood ratio has all rows: those that are separated have likelihood 1.
     tests = joint.joint_tests(estimates_of(design, fitted), summary["likelihood_ratio_tests"]).set_index("term")
     whole = treatment_contrasts(frame, {"carrier": "carrier", "C(month)": "month"}, [])
@@ -286,7 +288,8 @@ def test_a_matrix_with_unidentified_columns_has_no_estimate_of_them(tmp_path):
     rest = frame[8:]
     exact = logistic_regression(rest["late"], model_matrix(rest, "late ~ 1"))
     assert_agrees(table, exact, [("Intercept", "")])
-    assert {each["estimate"] for each in separated_by_default(design, fitted)} == {"infinite", "not identified"}
+    across = absent_estimates(design, fitted)["separated_across_terms"]
+    assert {each["estimate"] for each in across} == {"infinite", "not identified"}
 
 
 PATH = {"number": 4, "smallest": 0.1, "select": "aic"}

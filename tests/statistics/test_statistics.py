@@ -8,7 +8,7 @@ import scipy.stats
 from oracles import assert_agrees, flagged, linear_regression, logistic_regression, treatment_contrasts
 from pools import fit_files, fit_frame, ingest_frame, table_of
 from tfglm.errors import UserError
-from tfglm.results.estimates import aliased_by_default
+from tfglm.results.estimates import absent_estimates
 
 
 def flights(rows: int, seed: int = 0) -> pd.DataFrame:
@@ -160,7 +160,7 @@ def test_what_depends_on_earlier_columns_is_aliased_and_the_last_one_is_dropped(
     assert texts["km", ""] == "1.609 distance" and texts["constant", ""] == "3 Intercept"
     assert texts["flight", "DL17"] == "carrier[DL] - flight[DL10] - flight[DL11] - flight[DL12] and 4 more"
     assert (table.loc[table["status"] == "", "aliased_with"] == "").all()
-    listed = aliased_by_default(design, fitted)
+    listed = absent_estimates(design, fitted)["aliased"]
     assert {(each["term"], each["level"]): each["aliased_with"] for each in listed} == texts.to_dict()
     matrix = treatment_contrasts(frame, {"carrier": "carrier", "flight": "flight"}, ["distance", "hour"])
     matrix = matrix.drop(columns=list(last))

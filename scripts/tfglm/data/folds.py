@@ -1,6 +1,9 @@
 """The fold of each row in a cross-validation. It depends on the content alone, so it is the same on every machine."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from tfglm.data.shards import BLOCK_ROWS
 
@@ -27,3 +30,12 @@ def folds_of_rows(checksums: np.ndarray, count: int, number: int) -> np.ndarray:
     blocks = np.arange(count) // BLOCK_ROWS
     hashes = checksums.astype(np.uint64)[blocks] + GOLDEN * (np.arange(count, dtype=np.uint64) % np.uint64(BLOCK_ROWS))
     return (mixed(hashes) % np.uint64(number)).astype(np.int32)
+
+
+def assign_folds(values: Sequence[str], number: int) -> np.ndarray:
+    """Return the fold of each value of a column, int32 [values]. Values are dealt to the folds in turn, in the order of
+    their hashes, so the sizes of the folds differ by at most one value."""
+    hashes = [xxh3_64_intdigest(value.encode()) for value in values]
+    folds = np.empty(len(hashes), np.int32)
+    folds[np.argsort(np.array(hashes, np.uint64), kind="stable")] = np.arange(len(hashes)) % number
+    return folds

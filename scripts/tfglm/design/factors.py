@@ -104,7 +104,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Folds:
-    """The `number` of folds of a cross-validation, of rows or of whole `groups` (engine.folds). In a design for the rows without
+    """The `number` of folds of a cross-validation, of rows or of whole `groups` (data.folds). In a design for the rows without
     one of them that is `fold`; if it is `held`, for the rows of it."""
 
     groups: Clusters | None

@@ -28,11 +28,6 @@ def over(collapsed: IngestedFile, rows: Workload) -> Workload:
     return Workload(design, [collapsed], rows.split, cutting=rows.cutting)
 
 
-def lacks_clusters(workload: Workload, rows: Workload) -> bool:
-    """Whether the workload does not have the clusters of the rows in it."""
-    return len(workload.design.inference.clusters) < len(rows.design.inference.clusters)
-
-
 def account(collapsed: IngestedFile) -> dict[str, Any]:
     """Return the number of rows before and after collapsing, or the reason why they were not collapsed."""
     manifest = collapsed.manifest

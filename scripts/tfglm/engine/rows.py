@@ -21,7 +21,7 @@ from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import APART, RAW, form_of
 from tfglm.design.scenarios import Scenario
 from tfglm.design.terms import Part
-from tfglm.engine import folds, kernels
+from tfglm.engine import kernels
 from tfglm.engine.blocks import BlockReader, Signature
 
 UNSEEN_LEVEL = -1
@@ -427,7 +427,8 @@ def rows_of(
             columns = reader.read(int(block), int(count), order)
             rows = Rows(design, columns, of_file[file], positions, int(count))
             if design.folds and design.folds.fold is not None:
-                rows.leave_out(folds.left_out(design.folds, rows.folds(expected[int(block) :, of_response])))
+                folds = rows.folds(expected[int(block) :, of_response])
+                rows.leave_out((folds == design.folds.fold) != design.folds.held)  # the held-out fold, or all others
             yield rows
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tfglm.data.dictionary import lacks, written
-from tfglm.data.folds import stored_name
+from tfglm.data.folds import assign_folds, stored_name
 from tfglm.data.shards import AT_ONCE, BLOCK_ROWS, MISSING, SMALLEST_CAPACITY, IngestedFile, Shard
 from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
@@ -24,7 +24,6 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine import cells, division, updates  # noqa: F401  registers passes, and how they are divided
 from tfglm.engine.blocks import Input, Signature
 from tfglm.engine.cutting import Cutting, cut
-from tfglm.engine.folds import assign_folds
 from tfglm.engine.passes import Passes, Sums
 from tfglm.engine.rows import (
     LEFT_OUT,

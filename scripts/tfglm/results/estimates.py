@@ -18,11 +18,14 @@ from tfglm.design.parametrisation import NEGLIGIBLE, at_reference, hold, holding
 from tfglm.errors import UserError
 from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
 from tfglm.inference.reference import FEWEST, Fewest, JointReference, Reference, fewest_for, statistic
-from tfglm.results.aliases import aliased_with
+from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.events import rare_events
 
 NOT_IDENTIFIED = "not identified"
 """Status of a coefficient that rows which terms separate together leave open."""
+
+SHOWN = 4
+"""Most columns that the description of an aliased coefficient names; of more, only their number."""
 
 FEASIBLE = 1e-7
 """Of the largest c'a in the box |a| <= 1, the largest |c| being 1: rounding and the tolerances of a linear program are less."""
@@ -139,29 +142,53 @@ def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
     return result
 
 
-def separated_by_default(design: Design, fitted: Fitted) -> list[dict]:
-    """What fit.json says of coefficients that have no finite estimate since terms separate rows together, in the table whose
-    reference levels are the first that can be."""
-    if not fitted.separation:
-        return []
+def absent_estimates(design: Design, fitted: Fitted) -> dict[str, list[dict[str, str]]]:
+    """What fit.json says of coefficients without an estimate, in the table whose reference levels are the first that can be:
+    those that are `aliased`, and those that terms which separate rows together leave without a finite one."""
     plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
     table, names = estimated(plain, fitted, {}), table_names(design.reported)
-    fitted = fitted.reported(design)
+    across = (table.separated & (fitted.reported(design).status != SEPARATED)) | table.unidentified
     ends = {np.inf: "infinite", -np.inf: "minus infinite"}
-    return [
-        {"term": names[place][0], "level": names[place][1], "estimate": ends.get(table.values[place], "not identified")}
-        for place in np.flatnonzero((table.separated & (fitted.status != SEPARATED)) | table.unidentified)
-    ]
+    estimates = {place: ends.get(table.values[place], "not identified") for place in np.flatnonzero(across).tolist()}
+
+    def named(key: str, of_places: Mapping[int, str]) -> list[dict[str, str]]:
+        return [{"term": names[place][0], "level": names[place][1], key: text} for place, text in of_places.items()]
+
+    return {
+        "aliased": named("aliased_with", table.aliased_with),
+        "separated_across_terms": named("estimate", estimates),
+    }
 
 
-def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
-    """Return the aliased coefficients of fit.json: those of the table with the first possible reference levels."""
-    plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
-    names = table_names(design.reported)
-    made_of = estimated(plain, fitted, {}).aliased_with
-    return [
-        {"term": names[place][0], "level": names[place][1], "aliased_with": text} for place, text in made_of.items()
-    ]
+def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: np.ndarray) -> dict[int, str]:
+    """Describe the combination of columns that the column of an aliased coefficient equals, by the place of the coefficient,
+    such as `1.609 distance` or `carrier[AA] - flight[AA10]`. If only absorbed factors determine it, the text names them.
+
+    `aliased` [p] says which coefficients are; one that is not held has no rows. `held` and `basis` are the result of
+    `parametrisation.hold`, on the scale of the data.
+    """
+    names = [f"{term}[{level}]" if level else term for term, level in table_names(design)]
+    of_place = dict(zip(held.tolist(), basis, strict=True))
+    described = {}
+    for place in np.flatnonzero(aliased).tolist():
+        if place not in of_place:
+            described[place] = NO_ROWS
+            continue
+        weights = -of_place[place]
+        weights[place] = 0.0
+        others = np.flatnonzero(weights)
+        text = " ".join(_product(weights[other], names[other]) for other in others[:SHOWN]).removeprefix("+ ")
+        more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
+        text = text.replace("- ", "-", 1) if text.startswith("- ") else text
+        # Of what absorbed factors determine there is nothing to be seen but other columns of the table.
+        described[place] = text + more or (", ".join(design.absorbed) and f"levels of {', '.join(design.absorbed)}")
+    return described
+
+
+def _product(weight: float, name: str) -> str:
+    sign = "-" if weight < 0 else "+"
+    digits = f"{abs(weight):.4g}"
+    return f"{sign} {name}" if digits == "1" else f"{sign} {digits} {name}"
 
 
 def choose_references(design: Design, fitted: Fitted, requested: Mapping[str, str]) -> dict[str, int]:

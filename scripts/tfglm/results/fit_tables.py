@@ -20,17 +20,9 @@ def _coefficients(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
     return coefficients.table(saved.estimates, settings.confidence, finished)
 
 
-def _terms(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
-    return joint_tests(saved.estimates, saved.fit["likelihood_ratio_tests"], saved.fit.get("smooths", ()))
-
-
 def _contrasts(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
     table = coefficients.contrasts(saved.estimates, settings.contrasts, settings.confidence)
     return adjusted(table, settings.adjust)
-
-
-def _hypotheses(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
-    return adjusted(hypotheses(saved.estimates, settings.hypotheses), settings.adjust)
 
 
 def _margins_at(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
@@ -49,9 +41,11 @@ def _effects(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
 
 TABLES: dict[str, Table] = {
     "coefficients": _coefficients,
-    "terms": _terms,
+    "terms": lambda saved, _: joint_tests(
+        saved.estimates, saved.fit["likelihood_ratio_tests"], saved.fit.get("smooths", ())
+    ),
     "contrasts": _contrasts,
-    "hypotheses": _hypotheses,
+    "hypotheses": lambda saved, settings: adjusted(hypotheses(saved.estimates, settings.hypotheses), settings.adjust),
     "pairwise": lambda saved, settings: pairwise(
         saved.estimates, settings.pairwise, settings.confidence, settings.pairwise_at
     ),

@@ -16,7 +16,7 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
-from tfglm.design.scenarios import Scenario, scenarios
+from tfglm.design.scenarios import scenarios
 from tfglm.design.transforms import is_step
 from tfglm.engine import binned_averages, collapsed
 from tfglm.engine.averages import (
@@ -130,7 +130,8 @@ def average_rows(
         """The averages at some coefficients, of the rows and in each scenario, by term; '' is the response."""
         in_scenarios = {}
         for name, scenario in at.items():
-            others = [each for each in listed if not is_set(each, scenario)]
+            # Levels that the scenario sets have no effect in it; the slope of a number at a value of it is one.
+            others = [each for each in listed if not (each.factor and each.factor.name in scenario.levels)]
             response: dict[str, Reduction] = {"": MeanResponse(design, coefficients)}
             in_scenarios[name] = AtScenario(scenario, response | averages_of(design, others, coefficients, largest))
         of_rows = Together(averages_of(design, listed, coefficients, largest))
@@ -172,12 +173,6 @@ def averages_of(
         elif not variable.left_out:
             averages[variable.term] = MeanSlope(design, variable.column, coefficients)
     return averages
-
-
-def is_set(variable: Variable, scenario: Scenario) -> bool:
-    """Whether a scenario sets the levels of a factor, so that they have no effect in it. The slope of a number at a value of it
-    is one."""
-    return bool(variable.factor and variable.factor.name in scenario.levels)
 
 
 def at_offset(design: Design, fitted: Fitted, value: float) -> tuple[Design, Fitted, float]:

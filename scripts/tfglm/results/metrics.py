@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from tfglm.data.dictionary import written
 from tfglm.data.kinds import ABSENT
 from tfglm.design.design import Design
 from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.results.classes import ClassTally
 from tfglm.results.histogram import BINS, DIGITS, digits_of, edges
 from tfglm.results.measures import MEASURES, whole
-from tfglm.results.predict import Scored, level_labels
+from tfglm.results.predict import Scored
 from tfglm.results.tally import Residuals, Tally
 
 SAMPLE_ROWS = 2**20
@@ -148,7 +149,7 @@ def known(scored: Scored) -> dict[str, np.ndarray]:
 def grouped(scored: Scored, column: str) -> Iterator[tuple[str, np.ndarray]]:
     """The values of a column that occur, with the places of their rows among those that have a part."""
     codes = scored.file.stored(scored.shard, column)[has_part(scored)].astype(np.int64)
-    names = level_labels(scored.file, column)
+    names = [ABSENT, *written(scored.file.values(column))]
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
     # Without rows, `split` would still make a part.

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
@@ -68,11 +67,6 @@ def without_separated(workload: Workload, fitted: Fitted) -> Workload:
             numbers = np.flatnonzero(which[part.where]).tolist()
             groups[part.grouping] = groups.get(part.grouping, frozenset()).union(numbers)
     return workload.excluding(of_separated).without_estimates(of_unknown).along(left_out(fitted))
-
-
-def without_value(design: Design, fitted: Fitted) -> np.ndarray:
-    """Return which coefficients of levels have no value for predictions, [p]."""
-    return (fitted.status == SEPARATED) | without_estimate(design, fitted)
 
 
 def without_estimate(design: Design, fitted: Fitted) -> np.ndarray:
@@ -272,8 +266,3 @@ def decoded(file: IngestedFile, shard: Shard, name: str) -> pa.Array:
 
 def stored_values(file: IngestedFile, shard: Shard, name: str) -> np.ndarray:
     return file.stored(shard, name) if shard.rows else np.zeros(0, file.column(name).dtype)
-
-
-def level_labels(file: IngestedFile, name: str) -> list[str]:
-    """Return the texts of the values of a coded column, by code; '' for a missing value."""
-    return ["", *written(file.values(name))]

@@ -73,25 +73,19 @@ def quantile(probability: float, k: int, df: np.ndarray) -> np.ndarray:
     if not len(known):
         return found
     # A smooth function of 1 / df: of many their values at some are enough.
-    points = known if len(known) <= POINTS else 1 / chebyshev(1 / known[-1], 1 / known[0])
+    points, ends = known, [1 / known[-1], 1 / known[0]]
+    if len(known) > POINTS:
+        along = np.cos(np.pi * (np.arange(POINTS) + 0.5) / POINTS)  # Chebyshev's points
+        points = 1 / ((ends[0] + ends[1]) / 2 + (ends[1] - ends[0]) / 2 * along)
     low, high = np.zeros(len(points)), np.full(len(points), 1e4)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         above = tail(middle, k, points) > 1 - probability
         low, high = np.where(above, middle, low), np.where(above, high, middle)
-    if len(known) <= POINTS:
-        at_known = high
-    else:
-        fitted = np.polynomial.Chebyshev.fit(1 / points, high, POINTS - 1, domain=[1 / known[-1], 1 / known[0]])
-        at_known = fitted(1 / known)
-    found[df > 0] = at_known[np.searchsorted(known, df[df > 0])]
+    if len(known) > POINTS:
+        high = np.polynomial.Chebyshev.fit(1 / points, high, POINTS - 1, domain=ends)(1 / known)
+    found[df > 0] = high[np.searchsorted(known, df[df > 0])]
     return found
 
 
 POINTS, BISECTIONS = 16, 48
-
-
-def chebyshev(low: float, high: float) -> np.ndarray:
-    """POINTS places between two ends where a polynomial comes near a smooth function."""
-    angles = np.pi * (np.arange(POINTS) + 0.5) / POINTS
-    return (low + high) / 2 + (high - low) / 2 * np.cos(angles)

@@ -45,8 +45,17 @@ def checked(design: Design, files: Sequence[IngestedFile], split: str, policy: P
     """The `levels` that no training row has. Raises UserError, which names the model's section `where`, if there are some and
     `policy` is `error`."""
     unseen = levels(design, files, split)
-    if policy == "error":
-        refuse(where, unseen)
+    if unseen and policy == "error":
+        lines = [
+            f"  {term}: {', '.join(of_term['levels'])}{more} ({counted(of_term['rows'], 'row')})"
+            for term, of_term in unseen.items()
+            for more in [", ..." if of_term["level_count"] > SHOWN else ""]
+        ]
+        raise UserError(
+            f"{where}.unseen: evaluation rows have levels that no training row has:\n"
+            + "\n".join(lines)
+            + "\n  set the key to `missing` or `reference`, or train on rows that have them"
+        )
     return unseen
 
 
@@ -102,18 +111,3 @@ def repeated(file: IngestedFile, split: str, column: str, frequency: str, requir
         good = usable(file, shard, required)
         times += np.bincount(file.stored(shard, column)[good], decoded(file, shard, frequency)[good], len(times))
     return times
-
-
-def refuse(where: str, unseen: Mapping[str, dict]) -> None:
-    """Raise UserError if there are levels that no training row has."""
-    if unseen:
-        lines = [
-            f"  {term}: {', '.join(levels['levels'])}{more} ({counted(levels['rows'], 'row')})"
-            for term, levels in unseen.items()
-            for more in [", ..." if levels["level_count"] > SHOWN else ""]
-        ]
-        raise UserError(
-            f"{where}.unseen: evaluation rows have levels that no training row has:\n"
-            + "\n".join(lines)
-            + "\n  set the key to `missing` or `reference`, or train on rows that have them"
-        )
