@@ -285,11 +285,7 @@ def check(
     for conflict in conflicts:
         if properties[conflict.one](model) and properties[conflict.other](model):
             key = (estimated_shape(model) if conflict.one == SHAPE else None) or conflict.key
-            raise ValueError(f"{key}: {reason_for(conflict, model)}")
-
-
-def reason_for(conflict: Conflict, model: Any) -> str:
-    return conflict.reason.format(model=model, default=LINKS[model.family][0])
+            raise ValueError(f"{key}: {conflict.reason.format(model=model, default=LINKS[model.family][0])}")
 
 
 def table(conflicts: Sequence[Conflict] = CONFLICTS) -> str:

@@ -275,7 +275,9 @@ def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]
     derived_from = set(names)
     for derive in (layout.derive, settings.derive):
         for name, sql in derive.items():
-            uses_them = bool(_names_in(sql) & derived_from)
+            bare = re.sub(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL)  # no texts and comments
+            words = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*\()", bare)  # no functions
+            uses_them = not derived_from.isdisjoint(words)
             derived_from = derived_from | {name} if uses_them else derived_from - {name}
     return derived_from
 
@@ -325,9 +327,3 @@ def coordinate_files(words: Mapping[str, Mapping]) -> dict[str, str]:
     """The files with coordinates that are not inside of a Python package, by column; `words` as `words_of_columns` has them."""
     files = {name: of_column["coordinates"]["file"] for name, of_column in words.items() if "coordinates" in of_column}
     return {name: file for name, file in files.items() if not file.startswith("package:")}
-
-
-def _names_in(sql: str) -> set[str]:
-    """Return the words of an expression that are not functions and not in a text or a comment."""
-    bare = re.sub(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL)
-    return set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*\()", bare))

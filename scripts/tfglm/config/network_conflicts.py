@@ -59,7 +59,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "a strategy other than `multi_worker_mirrored`": lambda n: not n.peers,
     SERVED: lambda n: n.servers[1],
     NOT_SERVED: lambda n: not n.servers[1],
-    ASYNCHRONOUS: attrgetter("is_asynchronous"),
+    ASYNCHRONOUS: lambda n: n.strategy == "parameter_server" and not n.synchronous,
     "`threshold`": lambda n: "threshold" in n.model_fields_set,
     "`multinomial`": lambda n: n.family == "multinomial",
     WITHOUT_CLASSES: lambda n: n.family not in ("binomial", "multinomial"),

@@ -227,11 +227,6 @@ class TrainingConfig(LayersConfig):
         return bool(self.functions or isinstance(self.class_weights, dict))
 
     @property
-    def is_asynchronous(self) -> bool:
-        """Whether workers change the weights independently of each other."""
-        return self.strategy == "parameter_server" and not self.synchronous
-
-    @property
     def is_one_job(self) -> bool:
         """Whether one process trains it."""
         return self.strategy not in ("multi_worker_mirrored", "parameter_server")

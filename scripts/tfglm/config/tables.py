@@ -1,8 +1,8 @@
-"""The section `tables`."""
+"""The sections `tables` and `pictures`: how results look."""
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints
 
 from tfglm.config.base import FROM_TEXT, MOST_EXPRESSIONS, Section, Text, no_duplicates
 
@@ -19,3 +19,12 @@ class TablesConfig(Section):
     """Names of terms in the tables: `dep_hour: hour of departure`. Default: as in the formula."""
     controls: Annotated[list[Text], AfterValidator(no_duplicates)] = Field(default=[], max_length=MOST_EXPRESSIONS)
     """Terms whose coefficients are left out; the table says `yes` where a model has them."""
+
+
+class PicturesConfig(Section):
+    """How pictures look."""
+
+    colour: Annotated[str, StringConstraints(pattern=r"^#[0-9A-Fa-f]{6}$")] = Field(
+        default="#0072B2", examples=["#rrggbb"]
+    )
+    """Colour of points and lines."""
