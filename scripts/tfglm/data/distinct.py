@@ -81,11 +81,6 @@ class Distinct:
             return column.take(self.numbers)
         return Distinct(column.values, self.numbers, column.indices.take(self.table, mode="wrap"), self.rows)
 
-    @property
-    def may_lack(self) -> bool:
-        """Whether values can be missing: whether they are takes a look at all rows."""
-        return self.table is None or bool((self.table < 0).any())
-
     def take(self, rows: np.ndarray) -> "Distinct":
         """The rows with these positions; -1 is the last one."""
         if self.table is None:

@@ -108,7 +108,6 @@ class Parser:
 
     @cached_property
     def kind(self) -> FileKind:
-        """What the file holds."""
         return kind_of_file(self.path)
 
     @cached_property

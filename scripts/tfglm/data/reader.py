@@ -268,7 +268,8 @@ def patterns(names: list[str], columns: list[Distinct], rows: int) -> Distinct:
     lacking = {
         name: column.through(np.append(np.zeros(len(column.values), bool), True))
         for name, column in zip(names, columns, strict=True)
-        if column.may_lack
+        if column.table is None
+        or (column.table < 0).any()  # a value may be missing; whether one is takes a look at all rows
     }
     lacking = {name: rows for name, rows in lacking.items() if rows.any()}
     if not lacking:

@@ -264,16 +264,6 @@ class IngestedFile:
         return self._values[name]
 
 
-KEPT = 512
-"""Small files whose tables of levels are kept: half a megabyte each."""
-
-
-@functools.lru_cache(KEPT)
-def tables_by_column(content: bytes) -> "dict[str, pl.DataFrame]":
-    """`read_tables`, of recent files."""
-    return read_tables(content)
-
-
 def read_tables(content: bytes, parts: Sequence[str] | None = None) -> "dict[str, pl.DataFrame]":
     """The tables of levels by column in a `levels.parquet`; of these some columns, or all. Raises pa.ArrowException."""
     import polars as pl
@@ -292,6 +282,10 @@ def read_tables(content: bytes, parts: Sequence[str] | None = None) -> "dict[str
         tables[names.dictionary[number].as_py()] = rows.slice(first, end - first)
         first = end
     return tables
+
+
+tables_by_column = functools.lru_cache(512)(read_tables)
+"""The same, kept for so many small files: half a megabyte each."""
 
 
 def capacity_for(rows: int) -> int:

@@ -147,7 +147,6 @@ def tokens_of(text: str) -> list[str]:
 
 
 def translated(tokens: Sequence[str]) -> str:
-    """The SQL of tokens."""
     written: list[str] = []
     place = 0
     while place < len(tokens):

@@ -310,9 +310,10 @@ def exact_tree(tree: dict, frame: pl.DataFrame) -> dict:
         if operation == "IntDiv" and any(type_of(operand, frame).is_float() for operand in (left, right)):
             divided = {"Function": content | {"function": {"Sql": {"Binary": "Div"}}}}
             return cast(finite(divided, frame), "Int64")
-    if kind in ("Function", "Cast"):
-        return widened(tree, type_of(tree, frame))
-    return tree
+    dtype = type_of(tree, frame) if kind in ("Function", "Cast") else pl.Int64()
+    if dtype.is_integer() and dtype != pl.Int64:
+        return cast(tree, "Int64")
+    return cast(tree, "Float64") if dtype.is_numeric() and dtype not in (pl.Int64, pl.Float64) else tree
 
 
 def as_in_sql(tree: dict) -> dict:
@@ -386,13 +387,6 @@ def exact_operation(tree: dict, operation: str, left: dict, right: dict, frame: 
         return tree
     wide = {"left": cast(left, "Int128"), "op": EXACT[operation], "right": cast(right, "Int128")}
     return cast({"BinaryExpr": wide}, "Int64")
-
-
-def widened(tree: dict, dtype: pl.DataType) -> dict:
-    """Return the same values; numbers become int64 or float64."""
-    if dtype.is_integer() and dtype != pl.Int64:
-        return cast(tree, "Int64")
-    return cast(tree, "Float64") if dtype.is_numeric() and dtype not in (pl.Int64, pl.Float64) else tree
 
 
 def cast(tree: dict, dtype: str) -> dict:
