@@ -7,7 +7,7 @@ intercept).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,9 @@ class Penalty(NamedTuple):
     l2: np.ndarray
 
 
-class Optimiser(Protocol):
-    """An update rule. `slots` are what it remembers, each 0 at the start but the first, which the solver sets by `start`."""
+class Optimiser:
+    """An update rule. `slots` are what it remembers, each 0 at the start but the first, which `start` sets: by default the
+    weights."""
 
     slots: ClassVar[int]
     learning_rate: ClassVar[float]
@@ -33,47 +34,34 @@ class Optimiser(Protocol):
     decay: ClassVar[float]
     """Its default: the learning rate is divided by 1 + decay * epochs."""
 
-    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
+    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> State:
         """The state before the first step, from the weights to begin with."""
-
-    def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
-        """The weights after `step` steps."""
-
-    def update(
-        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
-    ) -> list[np.ndarray]:
-        """Return the slots after one more step, number `step` from 1, at the learning rate `rate`. `gradient` is that of the
-        mean loss of the batch at `weights`, without penalties, [coefficients]."""
-
-
-class _Direct:
-    """Its first slot is the weights."""
-
-    slots: ClassVar[int]
-
-    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
         return [weights, *[np.zeros_like(weights)] * (self.slots - 1)]
 
     def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
+        """The weights after `step` steps."""
         return state[0]
+
+    def update(self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty) -> State:
+        """Return the slots after one more step, number `step` from 1, at the learning rate `rate`. `gradient` is that of the
+        mean loss of the batch at `weights`, without penalties, [coefficients]."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class SGD(_Direct):
+class SGD(Optimiser):
     """w -= rate * g."""
 
     slots: ClassVar[int] = 1
     learning_rate: ClassVar[float] = 1.0
     decay: ClassVar[float] = 1.0
 
-    def update(
-        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
-    ) -> list[np.ndarray]:
+    def update(self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty) -> State:
         return [weights - rate * (gradient + penalty.l2 * weights)]
 
 
 @dataclass(frozen=True)
-class Adagrad(_Direct):
+class Adagrad(Optimiser):
     """n += g^2, w -= rate * g / sqrt(n + epsilon): Duchi, Hazan & Singer, JMLR 12 (2011); as Keras writes it, with nothing to
     begin with in n."""
 
@@ -82,16 +70,14 @@ class Adagrad(_Direct):
     decay: ClassVar[float] = 0.0
     epsilon: float = 1e-7
 
-    def update(
-        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
-    ) -> list[np.ndarray]:
+    def update(self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty) -> State:
         after, squares = np.empty((2, *weights.shape), weights.dtype)
         kernels.adagrad(weights, state[1], gradient, penalty.l2, rate, self.epsilon, after, squares)
         return [after, squares]
 
 
 @dataclass(frozen=True)
-class Adam(_Direct):
+class Adam(Optimiser):
     """Kingma & Ba, ICLR 2015, in the form at the end of their section 2, which is Keras'."""
 
     slots: ClassVar[int] = 3
@@ -101,9 +87,7 @@ class Adam(_Direct):
     beta2: float = 0.999
     epsilon: float = 1e-7
 
-    def update(
-        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
-    ) -> list[np.ndarray]:
+    def update(self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty) -> State:
         gradient = gradient + penalty.l2 * weights
         first = state[1] + (1 - self.beta1) * (gradient - state[1])
         second = state[2] + (1 - self.beta2) * (gradient * gradient - state[2])
@@ -112,7 +96,7 @@ class Adam(_Direct):
 
 
 @dataclass(frozen=True)
-class FTRL:
+class FTRL(Optimiser):
     """Follow the regularised leader, with proximal steps.
 
     The weights minimise g_1:t w + t (l1 |w| + l2 / 2 w^2) + sum_s sigma_s / 2 (w - w_s)^2, where the sum of the sigma is
@@ -127,7 +111,7 @@ class FTRL:
     decay: ClassVar[float] = 0.0
     beta: float = 1e-3
 
-    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
+    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> State:
         return [-weights * self.beta / rate, np.zeros_like(weights)]
 
     def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
@@ -135,9 +119,7 @@ class FTRL:
         shrunk = np.sign(z) * np.maximum(np.abs(z) - step * penalty.l1, 0.0)
         return -shrunk / ((self.beta + np.sqrt(n)) / rate + step * penalty.l2)
 
-    def update(
-        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
-    ) -> list[np.ndarray]:
+    def update(self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty) -> State:
         z, n = state
         squares = n + gradient * gradient
         sigma = (np.sqrt(squares) - np.sqrt(n)) / rate

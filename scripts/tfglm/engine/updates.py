@@ -73,7 +73,8 @@ class Updates:
         self, state: Mapping[str, np.ndarray], schedule: np.ndarray, orders: np.ndarray, *call: np.ndarray
     ) -> np.ndarray:
         begin = state["state"].reshape(self.shape).astype(SMALL)
-        slots, steps = list(begin[:, :-1]), int(begin[0, -1])
+        slots: Sequence[np.ndarray] = list(begin[:, :-1])
+        steps = int(begin[0, -1])
         of_call = Schedule(*map(float, schedule))
         shares, rate = self.design.penalised_coefficients.astype(SMALL), SMALL(of_call.rate)
         penalty = Penalty(shares * SMALL(of_call.l1), shares * SMALL(of_call.l2))
