@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from tfglm import digests
 from tfglm.errors import UserError
 from tfglm.roles import pending
 
@@ -58,7 +59,6 @@ class RunningJob(NamedTuple):
         return self.model, self.stage
 
     def read_progress(self) -> dict[str, Any]:
-        """Return the progress that it has written."""
         try:
             # Older content belongs to an earlier run. The clock of files may be a tick of the kernel behind.
             is_new = self.progress.stat().st_mtime >= self.started - 0.01
@@ -130,10 +130,7 @@ class RunProgress:
             ],
         }
         with contextlib.suppress(OSError):
-            RECORD.parent.mkdir(exist_ok=True)
-            new = RECORD.with_suffix(".new")
-            new.write_text(json.dumps(state), encoding="utf-8")
-            new.replace(RECORD)
+            digests.replace(RECORD, json.dumps(state))
 
     def forget(self) -> None:
         """Delete RECORD, if it is of this process: the run has ended."""
@@ -226,7 +223,6 @@ class RunProgress:
         return longest if (longest := max(left, default=0.0)) > 0 else None
 
     def _fit_progress(self) -> list[dict[str, Any]]:
-        """Return the progress of each running fit."""
         return [told for job in self._now() if job.stage is FITTING and (told := job.read_progress())]
 
     def _now(self) -> list[RunningJob]:

@@ -34,11 +34,16 @@ def joined_sha256(digests: Iterable[str]) -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Replace a file as a whole: a reader sees the old text or the new one, never half of it. Its folder is made."""
+    """Replace a file as a whole: a reader sees the old text or the new one, never half of it. Its folder is made. Raises OSError,
+    and then leaves nothing beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def write_json(
@@ -54,10 +59,8 @@ def write_text(path: Path, text: str) -> None:
     """`write_json` of an object that is JSON already. Raises UserError if the disk does not take it."""
     body = text[:-1].rstrip()
     digest = hashlib.sha256(body.encode()).hexdigest()
-    partial = path.with_name(path.name + ".partial")
     with writing(path):
-        partial.write_text(f'{body}{"" if body == "{" else ","}\n "sha256": "{digest}"\n}}\n', encoding="utf-8")
-        partial.rename(path)
+        replace(path, f'{body}{"" if body == "{" else ","}\n "sha256": "{digest}"\n}}\n')
 
 
 class ResultFile(dict[str, Any]):

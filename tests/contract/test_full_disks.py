@@ -101,7 +101,7 @@ def test_a_full_disk_at_the_checkpoint_is_told_with_the_bytes_that_it_takes(tmp_
 
 
 def test_a_full_disk_at_a_json_file_is_told_with_its_name(tmp_path: Path) -> None:
-    full(tmp_path / "rows.json.partial")
+    full(tmp_path / f"rows.json.{os.getpid()}.partial")
     with pytest.raises(UserError) as error:
         digests.write_json(tmp_path / "rows.json", {"read": 1})
     assert str(error.value).startswith(f"{tmp_path / 'rows.json'}: No space left on device (")

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from tfglm import digests
 from tfglm.errors import UserError
 
 RECORD = "source.json"
@@ -50,9 +51,7 @@ class Record:
     edition: int
 
     def write(self, path: Path) -> None:
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
-        partial.rename(path)
+        digests.replace(path, json.dumps(asdict(self)) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Record":

@@ -5,10 +5,10 @@ fit, or after the worker was killed and restarted. The files exist during a fit.
 fit removes those of a fit that was killed.
 """
 
-import os
 import shutil
 from pathlib import Path
 
+from tfglm import digests
 from tfglm.distribute.tasks import Document
 from tfglm.errors import UserError
 
@@ -29,15 +29,10 @@ class Designs:
         """Write a design, unless that has been done."""
         if document.digest in self._documents:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / document.digest
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        partial.write_text(document.text, encoding="utf-8")
-        partial.replace(path)
+        digests.replace(self.folder / document.digest, document.text)
         self._documents[document.digest] = document
 
     def remove(self) -> None:
-        """Forget all of them."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._documents.clear()
 

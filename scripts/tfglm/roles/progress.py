@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tfglm import digests
+
 
 class Progress:
     """Facts about a fit, as JSON in `path`; without a path they are not written.
@@ -59,10 +61,5 @@ def failed(path: Path, reason: str) -> None:
 
 
 def _write(path: Path, facts: dict[str, Any]) -> None:
-    partial = path.with_name(path.name + ".partial")
     with contextlib.suppress(OSError):
-        try:
-            partial.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-            partial.replace(path)
-        except OSError:
-            partial.unlink(missing_ok=True)
+        digests.replace(path, json.dumps(facts, indent=1) + "\n")
