@@ -76,12 +76,7 @@ def main(arguments: argparse.Namespace) -> None:
         write(comparison, *paths)
 
 
-def write_page(comparison: Comparison, path: Path) -> None:
-    path.write_text(page(comparison.models, comparison.differences, comparison.tests), encoding="utf-8")
-
-
 def write_for_papers(comparison: Comparison, *paths: Path) -> None:
-    """Write the table as papers have it."""
     from tfglm.report import papers  # with what writes Word and Excel
 
     settings = TablesConfig.model_validate_json(comparison.arguments.settings)
@@ -138,7 +133,9 @@ BY_NAME: dict[str, Callable[..., None]] = {
     ),
     "compare_held_out.csv": lambda comparison, path: csv_files.write(comparison.differences, path),
     "compare_likelihood_ratio.csv": lambda comparison, path: csv_files.write(comparison.tests, path),
-    "compare.html": write_page,
+    "compare.html": lambda comparison, path: path.write_text(
+        page(comparison.models, comparison.differences, comparison.tests), encoding="utf-8"
+    ),
     "continuing.json": write_continuing,
     "networks.csv": write_networks,
     **dict.fromkeys(("losses.svg", "losses.png", "losses.pdf"), draw_losses),
@@ -154,7 +151,6 @@ BY_FORMAT: dict[str, Callable[..., None]] = {
 
 
 def training_run(folder: Path) -> scaling.TrainingRun:
-    """The training of the network in a folder."""
     path = folder / "fit.json"
     fit = digests.read_json(path)
     given = fit["provenance"]["model"]

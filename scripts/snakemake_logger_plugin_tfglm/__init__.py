@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from snakemake_logger_plugin_tfglm.display import Bar, Lines, RunDisplay
+from snakemake_logger_plugin_tfglm.display import Bar, Lines
 from snakemake_logger_plugin_tfglm.run import RunningJob, RunProgress, lock_holder
 from tfglm import command
 
@@ -79,7 +79,7 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         self._shows_all = settings.dryrun or settings.verbose or settings.printshellcmds
         in_terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._display: RunDisplay = Bar() if in_terminal and not self._shows_all else Lines()
+        self._display: Bar | Lines = Bar() if in_terminal and not self._shows_all else Lines()
         self._run = RunProgress({})
         self._has_begun = self._is_interrupted = False
         self._failures: dict[int, Failure] = {}

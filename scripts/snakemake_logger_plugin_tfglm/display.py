@@ -1,7 +1,6 @@
 """How a run is shown: by a line that keeps changing on a terminal, by a line for each stage elsewhere."""
 
 import sys
-from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -11,39 +10,28 @@ from rich.table import Table
 from snakemake_logger_plugin_tfglm.run import RunProgress, RunStage
 
 
-class RunDisplay(Protocol):
+class Lines:
+    """For files and pipes: no control characters."""
+
     def begin(self, run: RunProgress) -> None:
         """Show this run from now on."""
+        self._run = run
 
     def enter(self, stage: RunStage) -> None:
         """The first job of a stage has begun."""
+        jobs = self._run.jobs_of_stages[stage]
+        self.say(f"{stage.name}: {jobs} job{'s' if jobs != 1 else ''}")
 
     def say(self, text: str) -> None:
         """Lines that stay."""
+        print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Leave nothing but the lines that stay; may be called again."""
 
 
-class Lines:
-    """For files and pipes: no control characters."""
-
-    def begin(self, run: RunProgress) -> None:
-        self._run = run
-
-    def enter(self, stage: RunStage) -> None:
-        jobs = self._run.jobs_of_stages[stage]
-        self.say(f"{stage.name}: {jobs} job{'s' if jobs != 1 else ''}")
-
-    def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        pass
-
-
 class Bar:
-    """For terminals: stage, bar, finished and total jobs, rows per second, time left.
+    """The same for terminals: stage, bar, finished and total jobs, rows per second, time left.
 
     It has only one line, because jobs write to the terminal too: each of their lines first clears this line
     (`tfglm.command`), which is then drawn again below. Rich prints the output of this process above it.

@@ -121,7 +121,9 @@ class RawColumns:
                     f"{self._where}: `{name}` is `{self._sql.get(name, name)}`, and no SavedModel can compute {error} as tfglm "
                     "does; remove `export`, or write the expression in another way"
                 ) from None
-            columns[name] = as_text(value, rows) if kind == "text" else as_number(value, rows)
+            written = cast(value, TEXT if kind == "text" else NUMBER)
+            missing = "" if kind == "text" else tf.constant(float("nan"), tf.float64)
+            columns[name] = tf.broadcast_to(tf.where(written.known, written.tensor, missing), [rows])
         return columns
 
     def _value(self, name: str, values: dict[str, Value]) -> Value:
@@ -164,18 +166,6 @@ def agreed_columns(
                 "and a SavedModel takes one kind of files; remove `export`"
             )
     return raw
-
-
-def as_text(value: Value, rows: tf.Tensor) -> tf.Tensor:
-    """A value as a model takes a text: '' where it is missing."""
-    written = cast(value, TEXT)
-    return tf.broadcast_to(tf.where(written.known, written.tensor, ""), [rows])
-
-
-def as_number(value: Value, rows: tf.Tensor) -> tf.Tensor:
-    """A value as a model takes a number: NaN where it is missing."""
-    number = cast(value, NUMBER)
-    return tf.broadcast_to(tf.where(number.known, number.tensor, tf.constant(float("nan"), tf.float64)), [rows])
 
 
 def computed(tree: Tree, columns: Mapping[str, Value]) -> Value:
@@ -274,7 +264,6 @@ def alike(*values: Value) -> list[Value]:
 
 
 def first_known(values: Sequence[Value]) -> Value:
-    """The first of the values that is known."""
     first, *others = alike(*values)
     for other in others:
         first = Value(tf.where(first.known, first.tensor, other.tensor), first.known | other.known, first.kind)

@@ -81,14 +81,13 @@ def differences_in_factor(
     df = np.where(tested, reference.df, np.nan)
     margin = studentized_range.quantile(confidence, max(count, 2), df) / np.sqrt(2) * errors
     tukey = studentized_range.tail(np.where(tested, ratio, np.nan), max(count, 2), df)
-    p_values = columns.pop("p_value"), columns.pop("neg_log10_p")
     del columns["ci_lower"], columns["ci_upper"]
     levels = np.array(factor.levels, object)
     table = {"term": factor.name, "level": levels[first], "against": levels[second], "estimate": estimates}
-    table |= {"std_error": errors, **columns, "p_value": p_values[0], "neg_log10_p": p_values[1]}
+    table |= {"std_error": errors, **columns}
     table |= {
         "p_tukey": tukey,
-        "p_holm": holm(p_values[0]),
+        "p_holm": holm(columns["p_value"]),
         "ci_lower": estimates - margin,
         "ci_upper": estimates + margin,
     }

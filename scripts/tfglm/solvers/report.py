@@ -43,7 +43,10 @@ def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape |
     content["nearly_aliased"] = aliases(design, near)
     warnings += on_near(content["nearly_aliased"])
     if solution.is_perfect:
-        warnings.append(on_perfect_fit(design))
+        warnings.append(
+            f"the fit is exact: the residuals of `{design.roles.response}` are rounding errors. So standard errors and tests "
+            f"have no meaning, and there are none. Perhaps the response is a function of the covariates"
+        )
     elif not solution.has_covariance:
         content["gap"] = optimality_gap(solution)
         warnings.append(on_distance(design, objective.run.settings.online_solver or "", content["gap"]))
@@ -451,10 +454,3 @@ def on_path(solution: Solution) -> list[str]:
     if len(solution.path) < 2 or solution.chosen != len(solution.path) - 1:
         return []
     return ["the weakest penalty of the path is the best: extend the path with `smallest` or `penalties`"]
-
-
-def on_perfect_fit(design: Design) -> str:
-    return (
-        f"the fit is exact: the residuals of `{design.roles.response}` are rounding errors. So standard errors and tests have no "
-        f"meaning, and there are none. Perhaps the response is a function of the covariates"
-    )

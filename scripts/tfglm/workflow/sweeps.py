@@ -36,17 +36,16 @@ class Sweeps:
         self.names = one_of(self.networks)
         """A pattern of the sweeps."""
         self._sweep_of = {name: sweep for sweep, names in self.networks.items() for name in names}
-        self._comparisons = {sweep: self._epochs(names) for sweep, names in self.networks.items()}
+        self._comparisons: dict[str, list[int]] = {}
+        """The epochs after which the networks of a sweep are compared; none without `halving`."""
+        for sweep, names in self.networks.items():
+            first = self._networks[names[0]]
+            self._comparisons[sweep] = first.halving.comparisons(len(names), first.epochs) if first.halving else []
         self._parts = {
             name: self._comparisons[sweep] for name, sweep in self._sweep_of.items() if self._comparisons[sweep]
         }
         self.in_parts = one_of(self._parts)
         """A pattern of the networks that are trained in parts."""
-
-    def _epochs(self, names: list[str]) -> list[int]:
-        """The epochs after which these networks are compared; none without `halving`."""
-        first = self._networks[names[0]]
-        return first.halving.comparisons(len(names), first.epochs) if first.halving else []
 
     def _part(self, name: str, epochs: int, file: str) -> str:
         """A file of a part of a training, or its folder."""
