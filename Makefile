@@ -7,6 +7,8 @@ BIN := .venv/bin
 INSTALL = $(if $(VERBOSE),$(BIN)/pip install,$(BIN)/python .ci/install.py)
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 RUN = @$(SNAKEMAKE)$(if $(VERBOSE), --verbose)
+# Images of containers often set it: then each of the many processes of a run compiles the code anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run report check test drills lint release docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-smooths bench-smooth-peers bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
 
