@@ -3,7 +3,7 @@
 import pytest
 
 from configs import message
-from tfglm.config import Layout, SelectionConfig, SourceConfig, coordinate_files, load_layouts, words_of_columns
+from tfglm.config import Layout, SelectionConfig, SourceConfig, load_layouts, words_of_columns
 from tfglm.data.dictionary import merge
 from tfglm.data.header import read_header
 from tfglm.data.ingest import ingest
@@ -189,18 +189,6 @@ def test_labels_and_units_are_those_on_which_all_layouts_agree():
     assert words(derived, columns=["hour"]) == {"hour": {"labels": {}, "unit": "hours"}}
     with pytest.raises(ValueError, match=r"describe: no column `hours` under `derive`.*`hour`"):
         Layout.model_validate(derived | {"describe": {"hours": {"unit": "hours"}}})
-
-
-def test_coordinates_have_columns_of_the_usual_names(tmp_path):
-    files = {"day": {"file": "days.csv", "latitude": "lat"}, "delay": {"file": "package:delays/data.csv"}}
-    given = {"columns": {name: {"type": "integer", "coordinates": file} for name, file in files.items()}}
-    described = words(given)
-    assert described["day"]["coordinates"] == {
-        "file": "days.csv", "level": "level", "latitude": "lat", "longitude": "longitude",
-    }  # fmt: skip
-    assert coordinate_files(described) == {"day": "days.csv"} and coordinate_files(words(MINE)) == {}
-    bare = {"columns": {"day": "integer", "delay": "integer"}}
-    assert Layout.model_validate(bare).shard_settings() == Layout.model_validate(given).shard_settings()
 
 
 def test_labels_and_units_are_no_reason_to_read_a_file_again():

@@ -110,18 +110,12 @@ def test_the_first_page_says_what_was_fitted_and_how_well(finished):
     assert re.search(r"arr_delay is \d+ minutes higher .* with month Dec than with Jan", page)
 
 
-def test_destinations_are_on_a_map_that_tells_their_intervals(finished):
+def test_a_picture_tells_its_numbers_where_one_points(finished):
     folder = finished / "results" / "flights" / "models" / "late_arrival"
     page, table = (folder / "coefficients.html").read_text(), read_table(finished, "late_arrival")
-    assert (
-        "against ABQ; larger with more rows, black edges where the interval tells a difference; 4 without coordinates"
-        in page
-    )
     numbers = np.exp(table.loc[("dest", "HNL"), ["estimate", "ci_lower", "ci_upper"]].astype(float))
     ratio, low, high = (significant(number, 3) for number in numbers)
-    # Beside its name in the list, and on the map.
-    assert page.count(f"<title>dest HNL: odds ratio {ratio} ({low} to {high})") == 2
-    assert page.count("<title>dest SJU: ") == 1 and "20° N" in page and "160° W" in page
+    assert page.count(f"<title>dest HNL: odds ratio {ratio} ({low} to {high})") == 1
 
 
 def test_everybody_can_use_the_pages_and_their_links_resolve(finished):

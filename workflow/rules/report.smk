@@ -33,7 +33,6 @@ for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".pn
                 settings=PLAN.settings("confidence"),
                 curves=literal("--curves" if "effects" in variant.files else ""),
                 words=literal(PLAN.words),
-                coordinates=PLAN.coordinate_digests,
             message:
                 "{wildcards.model}: drawing the pictures"
             shell:

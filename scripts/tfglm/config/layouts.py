@@ -17,19 +17,6 @@ from tfglm.errors import UserError, nearest, short
 from tfglm.formula.text import LONGEST_TEXT
 
 
-class CoordinatesConfig(Section):
-    """A CSV file that tells where the values of a column are: a row for each."""
-
-    file: Text
-    """The file: its path, or `package:<python package>/<path inside it>`."""
-    level: Text = "level"
-    """Its column with the values."""
-    latitude: Text = "latitude"
-    """Its column with latitudes in degrees, negative in the south."""
-    longitude: Text = "longitude"
-    """Its column with longitudes in degrees, negative in the west."""
-
-
 class ColumnWords(Section):
     """The texts and units with which pages show a column and its values. They change no computed number."""
 
@@ -39,8 +26,6 @@ class ColumnWords(Section):
     """Labels of values on pages: `{1: Mon, 2: Tue}`. Formulas and tables keep the value."""
     unit: Text | None = None
     """Unit of the values for pages, such as `minutes`."""
-    coordinates: CoordinatesConfig | None = None
-    """Coordinates of the values, for a map of their coefficients."""
 
 
 class LayoutColumn(ColumnWords):
@@ -283,7 +268,7 @@ def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]
 
 
 def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> dict[str, dict]:
-    """Return label, labels, unit and coordinates of the columns in use that have some, as plain values.
+    """Return label, labels and unit of the columns in use that have some, as plain values.
 
     All layouts with such a column must agree. Columns that the config derives are skipped.
     """
@@ -291,8 +276,7 @@ def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> di
     for name in sorted(set(settings.columns) - set(settings.derive)):
         of_layouts = [layout.words(name) for layout in layouts if name in {*layout.columns, *layout.derive}]
         if of_layouts and all(each == of_layouts[0] for each in of_layouts) and of_layouts[0] != ColumnWords():
-            without = {each for each in ("coordinates", "label") if getattr(of_layouts[0], each) is None}
-            words[name] = of_layouts[0].model_dump(exclude=without)
+            words[name] = of_layouts[0].model_dump(exclude={"label"} if of_layouts[0].label is None else None)
     return words
 
 
@@ -321,9 +305,3 @@ def how_values_are_read(layouts: Iterable[Layout]) -> str:
     marks = [*(["empty"] if "" in missing else []), *([f"written {', '.join(written)}"] if written else [])]
     said = [f"Missing values are {' or '.join(marks)}."] if marks else []
     return " ".join(said + ["Blanks around values are removed, except in quotes."] * strip_blanks)
-
-
-def coordinate_files(words: Mapping[str, Mapping]) -> dict[str, str]:
-    """The files with coordinates that are not inside of a Python package, by column; `words` as `words_of_columns` has them."""
-    files = {name: of_column["coordinates"]["file"] for name, of_column in words.items() if "coordinates" in of_column}
-    return {name: file for name, file in files.items() if not file.startswith("package:")}

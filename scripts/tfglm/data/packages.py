@@ -6,9 +6,9 @@ from pathlib import Path
 from tfglm.errors import UserError
 
 
-def located(source: str, key: str = "data.files") -> Path:
-    """Return the path of a source: a path, or `package:<python package>/<path inside it>`. Raises UserError, which names the
-    `key` of the source, if the package or its file does not exist."""
+def located(source: str) -> Path:
+    """Return the path of a source: a path, or `package:<python package>/<path inside it>`. Raises UserError
+    if the package or its file does not exist."""
     if not source.startswith("package:"):
         return Path(source)
     package, _, inside = source.removeprefix("package:").partition("/")
@@ -18,9 +18,9 @@ def located(source: str, key: str = "data.files") -> Path:
         # The parent package is missing, or a module has no location.
         spec = None
     if spec is None or not spec.submodule_search_locations:
-        raise UserError(f"{key}: `{source}`: no Python package `{package}` is installed; pip install it")
+        raise UserError(f"data.files: `{source}`: no Python package `{package}` is installed; pip install it")
     path = Path(spec.submodule_search_locations[0]) / inside
     if not path.is_file():
         there = ", ".join(sorted(str(each.relative_to(path.parent)) for each in path.parent.glob("*.*")))
-        raise UserError(f"{key}: `{source}`: the package has no such file; its folder has: {there or 'nothing'}")
+        raise UserError(f"data.files: `{source}`: the package has no such file; its folder has: {there or 'nothing'}")
     return path

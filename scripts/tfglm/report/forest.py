@@ -1,5 +1,4 @@
-"""The picture of the coefficients: every level of every term with its interval on one axis, splines as curves, and maps of levels
-that have coordinates."""
+"""The picture of the coefficients: every level of every term with its interval on one axis, and splines as curves."""
 
 import math
 from collections import defaultdict
@@ -19,15 +18,11 @@ from tfglm.formula.read import factors_in
 from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
 from tfglm.report.curves import Curve, Surface, curves_of, draw_curve, draw_surface, surfaces_of
 from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, nothing
-from tfglm.report.maps import draw_map, maps_of
 from tfglm.report.ratios import Scale
 from tfglm.report.words import NO_WORDS, Words
 
 ROW, COLUMN_WIDTH, COLUMN_ROWS, COLUMNS_ABREAST = 0.155, 3.4, 56, 3
 """Inches of a row and of a column of rows: a column fits on a sheet of paper, and a telephone shows it at its size."""
-
-MAP_COLUMNS = 2
-"""The width of a map, below them."""
 
 HEADING_ROWS, CURVE_ROWS = 2.4, 15
 """The inches of a heading and of a curve."""
@@ -64,9 +59,8 @@ def coefficient_plot(
 ) -> None:
     """Draw every coefficient of a table with confidence limits, and the curves of `results.effects` if the formula has
     functions of numbers. `effect` is the title of the axis, which shows ratios if the exponential of a coefficient has a
-    name. Raises UserError if the coordinates of levels are invalid."""
+    name."""
     rows, scale = rows_and_scale(table, ratio, words)
-    maps = list(maps_of(rows, words.coordinates))
     curved = (
         None if effects is None else effects[[any(f.is_curve for f in factors_in(term)) for term in effects["term"]]]
     )
@@ -79,18 +73,13 @@ def coefficient_plot(
     abreast = min(len(filled), COLUMNS_ABREAST)
     bands = [filled[first : first + abreast] for first in range(0, len(filled), abreast)]
     heights = [ROW * max(sum(map(size, column)) for column in band) + ABOVE + BELOW for band in bands]
-    width = COLUMN_WIDTH * max(abreast, MAP_COLUMNS if maps else 1)
-    below = [shown.height(MAP_COLUMNS * COLUMN_WIDTH) for shown in maps]
-    picture = Picture(title, max(width, 0.085 * len(title)), TITLE_HEIGHT + sum(heights) + sum(below))
+    picture = Picture(title, max(COLUMN_WIDTH * abreast, 0.085 * len(title)), TITLE_HEIGHT + sum(heights))
     margin = 0.12 + max([0.25, *(width_of(row.label) for row in rows if isinstance(row, PictureRow))])
     top = TITLE_HEIGHT
     for band, height in zip(bands, heights, strict=True):
         for place, column in enumerate(band):
             panel = picture.panel(place * COLUMN_WIDTH, top, COLUMN_WIDTH, ROW * sum(map(size, column)) + ABOVE + BELOW)
             draw_column(panel, column, scale, label, margin)
-        top += height
-    for shown, height in zip(maps, below, strict=True):
-        draw_map(picture.panel(0, top, MAP_COLUMNS * COLUMN_WIDTH, height), shown, scale.ratio, label)
         top += height
     picture.write(paths)
 

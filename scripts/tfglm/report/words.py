@@ -31,8 +31,8 @@ CODED_LEVEL = re.compile(r"([SHD]\.)(.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Words:
-    """The words of the layouts for columns: labels of values, by column, units, files with the coordinates of values, and
-    the names of columns on pages.
+    """The words of the layouts for columns: labels of values, by column, units, and the names of columns on
+    pages.
 
     `spans` has the largest value of a column of numbers less the smallest, `minima` the smallest, `zero_one` the columns that
     are 0 or 1, and `orders` the levels of columns that the config orders.
@@ -40,7 +40,6 @@ class Words:
 
     labels: Mapping[str, Mapping[str, str]]
     units: Mapping[str, str]
-    coordinates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     spans: Mapping[str, float] = field(default_factory=dict)
     minima: Mapping[str, float] = field(default_factory=dict)
@@ -53,9 +52,7 @@ class Words:
         columns = json.loads(text)
         labels = {name: column["labels"] for name, column in columns.items()}
         units = {name: column["unit"] for name, column in columns.items() if column["unit"]}
-        coordinates, names = (
-            {name: column[key] for name, column in columns.items() if key in column} for key in ("coordinates", "label")
-        )
+        names = {name: column["label"] for name, column in columns.items() if "label" in column}
         ranges = {name: (column["minimum"], column["maximum"]) for name, column in columns_of_data.items()}
         spans = {name: high - low for name, (low, high) in ranges.items() if low is not None and high is not None}
         minima = {name: ranges[name][0] for name in spans}
@@ -63,7 +60,7 @@ class Words:
             name for name, ends in ranges.items() if ends == (0, 1) and columns_of_data[name]["kind"] == "integer"
         ]
         orders = {name: column["order"] for name, column in columns_of_data.items() if column.get("order")}
-        return cls(labels, units, coordinates, names, spans, minima, frozenset(zero_one), orders)
+        return cls(labels, units, names, spans, minima, frozenset(zero_one), orders)
 
     def extent(self, factor: Term) -> float:
         """The largest value less the smallest of a number, or of a function of one; 0 if not known."""

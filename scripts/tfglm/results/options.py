@@ -23,4 +23,4 @@ def add_offset(parser: argparse.ArgumentParser) -> None:
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--words", default="{}", help="labels, units and coordinates of columns, JSON")
+    parser.add_argument("--words", default="{}", help="labels and units of columns, JSON")

@@ -59,7 +59,7 @@ def hand_over_config(plan: Plan) -> None:
         files=dict(plan.files.files),
         scored=dict(plan.scored.files),
         strategy=plan.strategy,
-        digests={path: plan.digest(path) for path in sorted({*plan.code_of_networks(), *plan.coordinates.values()})},
+        digests={path: plan.digest(path) for path in sorted(plan.code_of_networks())},
     )
     settings = plan.workflow.config_settings
     of_others = [] if plan.workflow.modifier.is_main_snakefile() else settings.configfiles
@@ -143,7 +143,7 @@ def paths_to_pack(plan: Plan, configs: Iterable[str]) -> dict[str, list[str]]:
     code = [os.path.relpath(path) for path in plan.code_of_networks()]
     files = [*plan.files.files.values(), *plan.scored.files.values()]
     packed = {
-        "analysis": sorted({*configs, *layouts, *plan.coordinates.values(), *code}),
+        "analysis": sorted({*configs, *layouts, *code}),
         "data": sorted({file.source for file in files if not file.fetched}),
     }
     for path in [path for paths in packed.values() for path in paths]:

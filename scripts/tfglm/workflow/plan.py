@@ -23,7 +23,6 @@ from tfglm.config import (
     check_functions,
     collapse_of,
     column_problems,
-    coordinate_files,
     inputs,
     load_layouts,
     located_code,
@@ -32,14 +31,13 @@ from tfglm.config import (
     strategy_for,
     words_of_columns,
 )
-from tfglm.config.files import no_such_file
 from tfglm.config.layouts import ColumnWords
 from tfglm.config.root import provenance
 from tfglm.data import editions
 from tfglm.data.packages import located
 from tfglm.errors import Problems, UserError, nearest
 from tfglm.workflow import snapshot, substitutes
-from tfglm.workflow.input_files import UNSAFE, FilesToRead, readable, status_of
+from tfglm.workflow.input_files import FilesToRead, readable, status_of
 from tfglm.workflow.kept import READS_HEADERS, remembered
 from tfglm.workflow.models import PlannedModel
 from tfglm.workflow.paths import FIT, Paths
@@ -100,8 +98,6 @@ class Plan:
         words = words_of_columns(layouts.values(), config.data)
         self.words = json_of(words, sort_keys=True)
         """Labels and units of columns, as JSON. Pages show them; no computation uses them."""
-        self.coordinates = coordinate_files(json.loads(self.words))
-        """The user's files with the coordinates of levels, by column. Files inside Python packages do not change."""
         images = frozenset(
             name for layout in layouts.values() for name, column in layout.columns.items() if column.type == "image"
         )
@@ -253,14 +249,6 @@ class Plan:
         network = self.model(wildcards).network
         return self.paths.of(wildcards.model, "checked.json") if network and network.is_checked else []
 
-    def coordinate_files(self, wildcards: Wildcards) -> list[str]:
-        """Return the files with the coordinates of levels that Snakemake can name."""
-        return sorted(file for file in self.coordinates.values() if not UNSAFE.search(file))
-
-    def coordinate_digests(self, wildcards: Wildcards) -> list[str]:
-        """Return the digests of these files, whose times alone do not show that they have changed."""
-        return [self.digest(file) for file in sorted(self.coordinates.values())]
-
     @cached_property
     def columns_to_collapse(self) -> dict[str, str]:
         """The columns of the collapsed rows that each model reads, as JSON, by its name. Models of one section share them."""
@@ -323,9 +311,6 @@ class Plan:
         of_models = model_problems(config, layouts_of(self.files, config.data))
         if self.scored.settings:
             layouts_of(self.scored, self.scored.settings)
-        for column, file in self.coordinates.items():
-            if not Path(file).is_file():
-                problems.messages.append(f"the coordinates of `{column}` in the layout: {no_such_file(Path(file))}")
         problems.messages += column_problems(config, layouts, of_models.unparsed)
         problems.messages += of_models.messages
 
@@ -340,9 +325,8 @@ class Plan:
 
         sections = [self.config, self.scored.settings, *self.layouts.values(), *self.layouts_to_score.values()]
         files = [status_of(file) for file in [*self.files.files.values(), *self.scored.files.values()]]
-        coordinates = {file: Path(file).is_file() for file in self.coordinates.values()}
         texts = [section and section.model_dump_json() for section in sections]
-        remembered(has_none, "config", texts, [*self.layouts, *self.layouts_to_score], files, coordinates)
+        remembered(has_none, "config", texts, [*self.layouts, *self.layouts_to_score], files)
 
     def _check_further(self, name: str) -> None:
         """Check a model that `fit` does not name but the command does, like the models that `fit` names."""

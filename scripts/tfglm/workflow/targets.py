@@ -79,7 +79,7 @@ class Targets:
         ]
         return [self.output(f"{picture}{kind}") for picture, kind in names]
 
-    def inputs_of_pictures(self, pictures: Sequence[str]) -> list[Any]:
+    def inputs_of_pictures(self, pictures: Sequence[str]) -> list[str]:
         """Return what some pictures show."""
         names = {
             **{picture: (f"{picture}.csv", f"{picture}.sha256") for picture in TABLES_AS_PICTURES},
@@ -87,8 +87,7 @@ class Targets:
             "path": ("design.json", "checkpoint"),
         }
         needed = ["fit.json", *(name for picture in pictures for name in names.get(picture, ()))]
-        coordinates = [self._plan.coordinate_files] if "coefficients" in pictures else []
-        return [*(f"{self._paths.model}/{name}" for name in needed), *coordinates]
+        return [f"{self._paths.model}/{name}" for name in needed]
 
     def inputs_of_tables(self, tables: Collection[str]) -> dict[str, Any]:
         """Return the inputs of some tables, beside the fit."""
