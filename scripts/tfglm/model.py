@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from tfglm import digests
-from tfglm.config import Layout, SelectionConfig, TablesConfig
+from tfglm.config import Layout, SelectionConfig, TablesConfig, from_keywords
 from tfglm.data.ingest import ingest
 from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.data.sql import parsed
@@ -396,7 +396,7 @@ class Model:
         made.classes_ = np.array(labels) if labels else np.array([0, 1])
         return made
 
-    def compare(self, *others: "Model", names: Sequence[str] = ()) -> "ModelComparison":
+    def compare(self, *others: "Model", names: Sequence[str] = (), **tables: Any) -> "ModelComparison":
         """Set models of the same rows side by side, as the key `compare` of the config does.
 
         Parameters
@@ -405,11 +405,14 @@ class Model:
             One or more models, of `tfglm.fit` or of `tfglm.load`.
         names
             A name for each model, this one first. By default each has its own, or (1), (2), ... if they share one.
+        tables
+            How the table looks, by the keys of the section `tables` of the config: `digits`, `stars`, `terms`, `labels`,
+            `controls` and `below`.
 
         Raises
         ------
         UserError
-            If the models were not fitted on the same rows.
+            If the models were not fitted on the same rows, or for a wrong keyword.
 
         Examples
         --------
@@ -429,7 +432,12 @@ class Model:
             for model, name in zip(models, names or (own if len({*own}) == len(own) else numbered), strict=True)
         ]
         self._refuse_other_rows(others, compared)
-        return ModelComparison(compared)
+        settings = from_keywords(TablesConfig, tables, "compare")
+        try:
+            settings.check_terms([model.fit["formula"] for model in models])
+        except ValueError as error:
+            raise UserError(f"compare: {error}") from None
+        return ModelComparison(compared, settings)
 
     def _refuse_other_rows(self, others: Sequence["Model"], compared: Sequence[ComparedModel]) -> None:
         """Raise UserError if the models were not fitted on the same rows."""
@@ -562,8 +570,8 @@ class ModelComparison:
         Which model predicts held-out rows better: compare_held_out.csv.
     """
 
-    def __init__(self, models: Sequence[ComparedModel]) -> None:
-        self._models = models
+    def __init__(self, models: Sequence[ComparedModel], settings: TablesConfig) -> None:
+        self._models, self._settings = models, settings
         table = side_by_side(models)
         self.coefficients = table.dropna(how="all", subset=table.columns[2:])
         self.tests = likelihood_ratio_tests(models)
@@ -582,7 +590,7 @@ class ModelComparison:
             papers.write(self._paper(), Path(path))
 
     def _paper(self) -> PaperTable:
-        return paper_table(self._models, TablesConfig(), self.tests)
+        return paper_table(self._models, self._settings, self.tests)
 
     def _written(self) -> tuple[pd.DataFrame, tuple[str, ...]]:
         """The table as texts, and its notes."""
@@ -630,8 +638,8 @@ def text_of(cell: Cell, number: Callable[[float], str]) -> str:
         return cell.value
     if not cell.below:
         return number(cell.value) + "*" * cell.stars
-    estimate, (error, *_) = with_error(cell.value, cell.below)
-    return f"{estimate}{'*' * cell.stars} ({error})"
+    estimate, errors = with_error(cell.value, cell.below, cell.digits)
+    return f"{estimate}{'*' * cell.stars} {f'({errors[0]})' if len(errors) == 1 else f'[{errors[0]}, {errors[1]}]'}"
 
 
 def name_with_levels(term: str, level: str, categorical: Sequence[str]) -> str:

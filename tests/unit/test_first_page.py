@@ -108,7 +108,7 @@ def test_the_first_screen_has_three_effects_by_their_evidence_and_what_limits_tr
 
 
 def test_columns_have_their_labels():
-    words = Words(UNITS.labels, UNITS.units, {}, {"smoker": "Smoking status", "age": "Age at entry"})
+    words = Words(UNITS.labels, UNITS.units, {"smoker": "Smoking status", "age": "Age at entry"})
     table = coefficients(2).replace({"term": {"town": "age:C(smoker):log(age)"}})
     labels = [row.label for row in strongest_effects(table, "log odds ratio", "odds_ratio", 1.0, words).rows]
     assert labels[0] == "Smoking status: yes vs no, at Age at entry = 0 and log(age) = 0"
@@ -138,7 +138,7 @@ def test_random_slopes_are_drawn_and_listed_by_level():
 
 
 def test_classes_have_their_labels():
-    words = Words({"vote": {"1": "no: never", "2: x": "yes"}}, {}, {}, {"age": "Age at entry"})
+    words = Words({"vote": {"1": "no: never", "2: x": "yes"}}, {}, {"age": "Age at entry"})
     table = coefficients(2).replace({"term": {"age": "1: age", "C(smoker)": "2: x: C(smoker)"}})
     shown = with_labels_of_classes(table, "vote", words)
     assert shown["term"].unique().tolist() == ["Intercept", "no: never: age", "yes: C(smoker)", "town"]
@@ -219,7 +219,7 @@ def test_means_of_a_logarithm_are_shown_as_geometric_means():
 
 
 def test_pairs_of_levels_are_ratios_with_the_intervals_of_tukey():
-    words = Words({"town": {"a": "Aachen"}}, {}, {}, {"town": "Home town"})
+    words = Words({"town": {"a": "Aachen"}}, {}, {"town": "Home town"})
     pairs = pd.DataFrame(
         {"term": "C(town)", "level": ["b", "c", "c"], "against": ["a", "a", "b"], "note": ["", "", "c is separated"]}
     )

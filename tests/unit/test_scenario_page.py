@@ -8,7 +8,7 @@ from tfglm.report.words import Words
 from tfglm.results.geometric import RATIOS, RETRANSFORMED
 
 WANTED = {"early": {"hour": "8"}, "late": {"hour": "18", "carrier": "UA"}}
-WORDS = Words({"carrier": {"UA": "United"}, "size": {"1": "small"}}, {}, {}, {"hour": "hour of departure"})
+WORDS = Words({"carrier": {"UA": "United"}, "size": {"1": "small"}}, {}, {"hour": "hour of departure"})
 
 
 def table(**more) -> pd.DataFrame:

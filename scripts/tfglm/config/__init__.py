@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         times_in,
         words_of_columns,
     )
-    from tfglm.config.messages import in_file
+    from tfglm.config.messages import from_keywords, in_file
     from tfglm.config.models import (
         DesignConfig,
         ModelConfig,
@@ -64,7 +64,7 @@ FILES = {
         "times_in",
         "words_of_columns",
     ),
-    "messages": ("in_file",),
+    "messages": ("from_keywords", "in_file"),
     "models": ("DesignConfig", "ModelConfig", "PathConfig", "PredictionConfig", "ResultsConfig", "RowsConfig"),
     "networks": ("LayersConfig", "NetworkConfig", "TrainingConfig"),
     "optimizers": ("OptimizerConfig",),

@@ -41,6 +41,14 @@ def problems_of(error: ValidationError, model: type[BaseModel], where: str) -> s
     return "\n".join(dict.fromkeys(problems))
 
 
+def from_keywords(section: type[Model], keywords: Mapping[str, Any], where: str) -> Model:
+    """A section of the config from the keywords of a call. Raises UserError, which begins with `where`, for wrong ones."""
+    try:
+        return section.model_validate(keywords)
+    except ValidationError as error:
+        raise UserError(problems_of(error, section, where)) from None
+
+
 def _is_of_another_form(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], root: Node) -> bool:
     """Whether an error only says that a section is no number, or the reverse, where the value may be either."""
     kinds = ("float_type", "literal_error") if isinstance(error["input"], dict) else ("model_type", "dict_type")

@@ -33,9 +33,7 @@ from tfglm.config.solvers import SolverConfig
 from tfglm.config.tables import PicturesConfig, TablesConfig
 from tfglm.errors import Problems, UserError, nearest, short
 from tfglm.formula.named import check_terms, expanded_model
-from tfglm.formula.read import has_term
 from tfglm.formula.response import with_computed_responses
-from tfglm.formula.terms import INTERCEPT
 
 SWEPT = ("models", "networks")
 """The sections whose members may have a `sweep`."""
@@ -228,11 +226,10 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _terms_of_tables(self) -> "Config":
-        written = [model.formula for model in self.all_models.values()]
-        for key in ("labels", "controls"):
-            for term in getattr(self.tables, key):
-                if term != INTERCEPT and not any(has_term(formula, term) for formula in written):
-                    raise ValueError(f"tables.{key}: no formula has the term `{short(term)}`")
+        try:
+            self.tables.check_terms([model.formula for model in self.all_models.values()])
+        except ValueError as error:
+            raise ValueError(f"tables.{error}") from None
         return self
 
     @field_validator("fit", "compare")

@@ -65,14 +65,14 @@ def rows(lines: tuple[Line, ...], number: Callable[[float], str]) -> Iterator[li
 def estimate(cell: Cell, number: Callable[[float], str]) -> str:
     if isinstance(cell.value, str):
         return cell.value
-    text = with_error(cell.value, cell.below)[0] if cell.below else number(cell.value)
+    text = with_error(cell.value, cell.below, cell.digits)[0] if cell.below else number(cell.value)
     return with_minus(text) + "*" * cell.stars
 
 
 def below(cell: Cell) -> str:
     if isinstance(cell.value, str) or not cell.below:
         return ""
-    texts = [with_minus(text) for text in with_error(cell.value, cell.below)[1]]
+    texts = [with_minus(text) for text in with_error(cell.value, cell.below, cell.digits)[1]]
     return f"({texts[0]})" if len(texts) == 1 else f"[{texts[0]}, {texts[1]}]"
 
 
@@ -217,28 +217,31 @@ def excel_rows(lines: tuple[Line, ...], number: Callable[[float], str]) -> Itera
     """`rows` with values and their number formats for texts."""
     texts = rows(lines, number)
     for line in lines:
-        term, level, *_ = next(texts)
-        yield [(term, ""), (level, ""), *(excel_number(cell.value, number, "*" * cell.stars) for cell in line.cells)]
+        term, level, *shown = next(texts)
+        pairs = zip(line.cells, shown, strict=True)
+        yield [(term, ""), (level, ""), *(excel_number(cell.value, text) for cell, text in pairs)]
         if any(cell.below for cell in line.cells):
             _, _, *shown = next(texts)
             # Two limits share a cell, as text.
             yield [("", ""), ("", "")] + [
-                excel_number(cell.below[0], four_digits, ")", "(") if len(cell.below) == 1 else (text, "")
+                excel_number(cell.below[0] if len(cell.below) == 1 else text, text)
                 for cell, text in zip(line.cells, shown, strict=True)
             ]
 
 
-def excel_number(
-    value: str | float, number: Callable[[float], str], after: str = "", before: str = ""
-) -> tuple[str | float, str]:
-    """A value as a cell has it, and how it is shown: a number as `number` writes it, with text around it."""
+def excel_number(value: str | float, text: str) -> tuple[str | float, str]:
+    """A value as a cell has it, and the format that shows it as the text does: a number with brackets or stars."""
     if isinstance(value, str) or not math.isfinite(value):
         return str(value), ""
-    text = number(value)
-    whole, _, decimals = text.partition(".")
-    digits = f"{'#,##0' if ',' in whole else '0'}{'.' * bool(decimals)}{'0' * len(decimals)}"
-    shown = "0.00E+00" if "e" in text else digits
-    return value, "".join([f'"{before}"' * bool(before), shown, f'"{after}"' * bool(after)])
+    number = text.strip("()*")
+    before, after = (f'"{part}"' * bool(part) for part in text.split(number))
+    whole, _, decimals = number.partition(".")
+    shown = (
+        "0.00E+00"
+        if "e" in number
+        else f"{'#,##0' if ',' in whole else '0'}{'.' * bool(decimals)}{'0' * len(decimals)}"
+    )
+    return value, f"{before}{shown}{after}"
 
 
 def append(sheet: Worksheet, row: ExcelRow) -> None:

@@ -94,14 +94,16 @@ def four_digits(value: float) -> str:
     return fixed(value, max(4, places(value, 3)) if abs(value) < 100 else places(value, 6))
 
 
-def with_error(estimate: float, errors: Sequence[float]) -> tuple[str, list[str]]:
-    """An estimate with its error, or with the two ends of its interval: three digits of the error that count, as many decimals of
-    the estimate. Without an error, `four_digits`."""
+def with_error(estimate: float, errors: Sequence[float], digits: int = 3) -> tuple[str, list[str]]:
+    """An estimate with its error, or with the two ends of its interval: so many digits of the error that count, as many decimals
+    of the estimate. Without an error, `four_digits`."""
     size = errors[0] if len(errors) == 1 else (errors[1] - errors[0]) / 4 if errors else math.nan
     if not (0 < size < math.inf and math.isfinite(estimate)):
         return four_digits(estimate) if math.isfinite(estimate) else f"{estimate:+}", list(map(four_digits, errors))
     powers = any(map(in_powers, [estimate, *errors]))
-    return fixed(estimate, places(size, 3), powers), [fixed(error, places(size, 3), powers) for error in errors]
+    return fixed(estimate, places(size, digits), powers), [
+        fixed(error, places(size, digits), powers) for error in errors
+    ]
 
 
 def statistic(value: float) -> str:

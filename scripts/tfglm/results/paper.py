@@ -31,6 +31,8 @@ class Cell:
     value: float | str = ""
     below: tuple[float, ...] = ()
     stars: int = 0
+    digits: int = 3
+    """Of the standard error."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def paper_table(models: Sequence[ComparedModel], settings: TablesConfig, tests: 
         for table, of_model in zip(tables, summaries, strict=True)
         for key in (*(key for key in table.index if not is_summarised(key[0])), *of_model)
     )
-    terms = list(dict.fromkeys(term for term, _ in keys))
+    terms = sorted(dict.fromkeys(term for term, _ in keys), key=lambda term: place_of(term, settings))
     coefficients = [
         Line(
             name_of(term, settings),
@@ -78,6 +80,7 @@ def paper_table(models: Sequence[ComparedModel], settings: TablesConfig, tests: 
         # The levels of a term stay together, also those that only a later model has.
         for term, level in sorted(keys, key=lambda key: terms.index(key[0]))
         if without_class(term) not in settings.controls
+        and (not settings.terms or without_class(term) in settings.terms)
     ]
     pairs = list(zip(models, tables, strict=True))
     controls = [
@@ -115,11 +118,13 @@ def summarised_terms(model: ComparedModel, settings: TablesConfig) -> dict[tuple
         if smooth["is_random"]:
             ends = tuple(smooth[end] for end in ("std_dev_lower", "std_dev_upper") if end in smooth)
             below = ends if settings.below == "interval" else ()
-            cells[smooth["term"], f"standard deviation{at}"] = Cell(float(smooth.get("std_dev", 0.0)), below)
+            deviation = Cell(float(smooth.get("std_dev", 0.0)), below, digits=settings.digits)
+            cells[smooth["term"], f"standard deviation{at}"] = deviation
             for each in smooth.get("correlations", ()):
                 ends = tuple(each[end] for end in ("correlation_lower", "correlation_upper") if end in each)
                 below = ends if settings.below == "interval" else ()
-                cells[smooth["term"], f"correlation with {each['term']}"] = Cell(float(each["correlation"]), below)
+                correlation = Cell(float(each["correlation"]), below, digits=settings.digits)
+                cells[smooth["term"], f"correlation with {each['term']}"] = correlation
         else:
             cells[smooth["term"], f"effective degrees of freedom{at}"] = Cell(round(float(smooth["edf"]), 4))
     table = indexed(model.table)
@@ -134,6 +139,11 @@ def indexed(table: pd.DataFrame | None) -> pd.DataFrame:
     if table is None:
         table = pd.DataFrame(columns=["term", "level", "estimate"])
     return table.set_index(["term", "level"])
+
+
+def place_of(term: str, settings: TablesConfig) -> int:
+    """The place of a term, of whatever class, among the terms of the settings; behind them if it has none."""
+    return settings.terms.index(bare) if (bare := without_class(term)) in settings.terms else len(settings.terms)
 
 
 def has_term(model: ComparedModel, table: pd.DataFrame, term: str) -> bool:
@@ -161,11 +171,11 @@ def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
     is_penalised = "posterior_sd" in coefficient.index
     error = float(coefficient["posterior_sd" if is_penalised else "std_error"])
     if is_penalised:
-        return Cell(estimate, (error,))
+        return Cell(estimate, (error,), digits=settings.digits)
     limits = tuple(float(coefficient.get(name, float("nan"))) for name in ("ci_lower", "ci_upper"))
     below = limits if settings.below == "interval" else (error,)
     stars = sum(coefficient.get("p_value", float("nan")) < level for level in settings.stars)
-    return Cell(estimate, () if pd.isna(below[0]) else below, stars)
+    return Cell(estimate, () if pd.isna(below[0]) else below, stars, settings.digits)
 
 
 def statistics(models: Sequence[ComparedModel]) -> list[Line]:
