@@ -15,7 +15,7 @@ from tfglm import command, digests
 from tfglm.config import TablesConfig, TrainingConfig
 from tfglm.design.design import Design
 from tfglm.report.pages import read_table, render
-from tfglm.results import compare, csv_files, held_out, scaling, sweeps
+from tfglm.results import compare, csv_files, held_out, options, scaling, sweeps
 from tfglm.results.digits import fixed, four_that_count, p_value, statistic, with_error
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.results.paper import Line, paper_table
@@ -86,10 +86,10 @@ def write_for_papers(comparison: Comparison, *paths: Path) -> None:
 
 
 def draw_by_workers(comparison: Comparison, *paths: Path) -> None:
-    from tfglm.report.drawing import use_colour
+    from tfglm.report.drawing import use_style
     from tfglm.report.scaling import scaling_plot
 
-    use_colour(comparison.arguments.colour)
+    use_style(comparison.arguments.pictures)
     scaling_plot(comparison.by_workers, list(paths))
 
 
@@ -110,10 +110,10 @@ def write_networks(comparison: Comparison, path: Path) -> None:
 
 
 def draw_losses(comparison: Comparison, *paths: Path) -> None:
-    from tfglm.report.drawing import use_colour
+    from tfglm.report.drawing import use_style
     from tfglm.report.sweeps import losses_plot
 
-    use_colour(comparison.arguments.colour)
+    use_style(comparison.arguments.pictures)
     folders = dict(zip(comparison.arguments.models, comparison.fits, strict=True))
     curves = {
         fit["model"]: sweeps.curve(fit, read_history(folder))
@@ -217,6 +217,6 @@ if __name__ == "__main__":
     )
     parser.add_argument("--continuing", type=int, help="networks of a sweep that continue their training")
     parser.add_files("--compared", "continuing.json of each comparison of a sweep", optional=True)
-    parser.add_argument("--colour", default="#0072B2", help="that of points and lines in pictures")
+    options.add_pictures(parser)
     parser.add_files("--files", f"files to write ({', '.join([*BY_NAME, *BY_FORMAT])})")
     command.run(main, parser.parse_args())

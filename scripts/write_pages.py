@@ -37,7 +37,7 @@ def model(arguments: argparse.Namespace) -> None:
     from tfglm.report import drawing, model_pages
     from tfglm.report.model_results import ModelResults
 
-    drawing.use_colour(arguments.colour)
+    drawing.use_style(arguments.pictures)
     dictionary = digests.read_json(arguments.dictionary, needs=["columns", "data"])
     words = Words.from_json(arguments.words, dictionary["columns"])
     results = ModelResults(arguments.folder, arguments.settings, words, arguments.curves)
@@ -50,7 +50,7 @@ def model(arguments: argparse.Namespace) -> None:
 def rows(arguments: argparse.Namespace) -> None:
     from tfglm.report import drawing, row_account
 
-    drawing.use_colour(arguments.colour)
+    drawing.use_style(arguments.pictures)
     account = digests.read_json(arguments.rows)
     of_rows = [path for path in arguments.files if path.stem == "rows"]
     write(of_rows, partial(row_account.draw, account), partial(row_account.page, account))
@@ -97,7 +97,7 @@ def diagnostics(arguments: argparse.Namespace) -> None:
         raise UserError(f"{saved.section}: a regression of classes has no residuals, so there are no diagnostics")
     for file in saved.files:
         check_identity(saved.section, file, identity)
-    drawing.use_colour(arguments.colour)
+    drawing.use_style(arguments.pictures)
     found = diagnosed(design, saved.fitted, saved.files, identity)
     svg = arguments.page.with_suffix(".svg")
     diagnostics_page.draw(found, f"{model}: {found.kind}", [svg])
@@ -150,7 +150,7 @@ if __name__ == "__main__":
     page = "HTML page to write, and beside it the picture as .svg"
     of_diagnostics.add_file("--page", page)
     for kind in (of_model, of_diagnostics, of_rows):
-        kind.add_argument("--colour", required=True, help="that of points and lines")
+        options.add_pictures(kind)
     for kind in (of_model, of_rows):
         kind.add_files("--files", files)
     of_home = kinds.add_parser("home", help="the page to open first")

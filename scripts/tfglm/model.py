@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from markupsafe import Markup
 from pyarrow import parquet
 
 from tfglm import digests
@@ -551,9 +552,9 @@ class Model:
         picture = self._picture(SHOWN)
         return render("model", summary=self._summary(), table=table, more=more, below=self._below(), picture=picture)
 
-    def _picture(self, most: int) -> str:
-        """The first coefficients with their intervals, as the address of an image; '' without a picture."""
-        return ""
+    def _picture(self, most: int) -> list[Markup]:
+        """The panels of a picture of the first coefficients with their intervals; none without a picture."""
+        return []
 
 
 class ModelComparison:
@@ -608,7 +609,7 @@ class ModelComparison:
 
     def _repr_html_(self) -> str:
         table, notes = self._written()
-        return render("model", summary=(), table=table, more=0, below=notes, picture="")
+        return render("model", summary=(), table=table, more=0, below=notes, picture=())
 
 
 def as_frame(rows: Any) -> pd.DataFrame:

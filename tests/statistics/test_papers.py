@@ -198,14 +198,14 @@ def test_digits_and_terms_of_a_table_are_chosen(written):
     models, _ = written
     plain, chosen = (
         paper_table(models, settings, likelihood_ratio_tests(models))
-        for settings in (TablesConfig(), TablesConfig(digits=1, terms=["x", "carrier"]))
+        for settings in (TablesConfig(), TablesConfig(digits=2, terms=["x", "carrier"]))
     )
     assert [line.term for line in chosen.coefficients] == ["x", *["carrier"] * len(LEVELS)]
     assert {line.term for line in plain.coefficients} > {"x", "carrier", "Intercept"}
     errors = [line.cells[1].below[0] for line in chosen.coefficients if line.cells[1].below]
     rows = list(papers.rows(chosen.coefficients, str))
     shown = [text.strip("()") for *_, text in rows if text.startswith("(")]
-    assert shown == [f"{error:.{-int(np.floor(np.log10(error)))}f}" for error in errors]
+    assert shown == [f"{error:.{1 - int(np.floor(np.log10(error)))}f}" for error in errors]
 
 
 def test_a_document_has_the_numbers_of_the_table(written):

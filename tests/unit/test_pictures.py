@@ -2,6 +2,7 @@
 
 import os
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 
+from tfglm.config.pictures import PicturesConfig
 from tfglm.report import coefficient_rows, confusion, drawing, evaluation, forest, groups, history
 from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
 from tfglm.report.embedded import panels
@@ -105,7 +107,8 @@ def test_a_function_of_a_number_is_shown_for_no_more_than_it_reaches_over():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", [24, 320])
-def test_every_level_has_its_name_many_by_size(levels, tmp_path):
+def test_every_level_has_its_name_many_by_size(levels, tmp_path, monkeypatch):
+    monkeypatch.setattr(drawing, "LOOK", PicturesConfig(levels=400))
     random = np.random.default_rng(1)
     many = table([{"level": f"L{number:03d}", "estimate": random.normal()} for number in range(levels)])
     paths = [tmp_path / "plot.svg", tmp_path / "plot.png", tmp_path / "plot.pdf"]
@@ -130,11 +133,57 @@ def test_tables_of_a_few_coefficients_of_any_size_are_drawn(ratio, tmp_path):
     assert "C" in texts((tmp_path / "plot.svg").read_text())
 
 
-def test_of_thousands_of_levels_the_ends_are_shown():
-    many = table([{"level": f"L{number}", "estimate": number / 1000} for number in range(1000)])
-    items, _ = rows_and_scale(many, None)
-    assert [row.label for row in items[1:]] == [f"L{number}" for number in (*range(200), *range(800, 1000))]
-    assert items[0] == Heading("dest", "against A, the 200 lowest and highest of 1,000 levels")
+def test_the_most_different_levels_are_shown_and_the_others_in_a_line():
+    sizes = [*np.linspace(-0.5, 0.9, 995), 3.0, -2.0, 5.0, 9.0]
+    many = table([{"level": f"L{number:03d}", "estimate": size} for number, size in enumerate(sizes)])
+    # The largest estimate is too imprecise to differ clearly.
+    many.loc[998, ["ci_lower", "ci_upper"]] = [-90.0, 108.0]
+    reference = table([{"level": "A", "estimate": 0.0, "std_error": np.nan}])
+    items, scale = rows_and_scale(pd.concat([reference, many], ignore_index=True), None, most=None)
+    assert items[0] == Heading("dest", "against A, the 10 most different of 1,000 levels")
+    assert [row.label for row in items[1:]] == ["L996", "A", *(f"L{n}" for n in range(988, 996)), "L997", "989 others"]
+    others = items[-1]
+    assert (others.lower, others.upper, others.rows) == (-0.5, 9.0, 9 * 989) and scale.high < 9
+    assert others.tip == "dest, 989 levels that are not shown: estimate −0.500 to 9.00; 8,901 rows"
+    # One other has a row of its own, and hours are a shape; a number of the config holds for all.
+    for levels, most, count in (
+        ("ABCDEFGHIJK", None, 11),
+        (range(24), None, 24),
+        (range(24), 3, 4),
+        ("ABCDEFGHIJKL", None, 11),
+    ):
+        few = table([{"level": str(level), "estimate": place, "reference": ""} for place, level in enumerate(levels)])
+        items, _ = rows_and_scale(few, None, most=most)
+        assert len(items) == 1 + count, levels
+    assert [row.level for row in rows_and_scale(few, None, most=2, order="table")[0][1:3]] == ["K", "L"]
+
+
+def test_a_file_has_the_size_the_title_and_the_names_that_the_config_gives(tmp_path, monkeypatch):
+    look = {
+        "size": [6, 4],
+        "dpi": 100,
+        "title": {"coefficients": "<b>Mine</b>"},
+        "labels": {"dest": "to <where>", "A": "Albany"},
+    }
+    monkeypatch.setattr(drawing, "LOOK", PicturesConfig(**look))
+    paths = [tmp_path / f"coefficients.{kind}" for kind in ("svg", "png", "pdf")]
+    forest.coefficient_plot(KINDS, None, "usual", "effect", None, paths)
+    root = ElementTree.parse(paths[0]).getroot()
+    drawn = {element.text for element in root.iter() if element.text}
+    assert {"<b>Mine</b>", "to <where>", "Albany"} <= drawn and not {"usual", "dest"} & drawn
+    assert (root.get("width"), root.get("height")) == ("432pt", "288pt")
+    across, up = map(float, root.get("viewBox").split()[2:])
+    assert across / up == pytest.approx(1.5)
+    assert struct.unpack(">II", paths[1].read_bytes()[16:24]) == (600, 400)
+    assert b"/MediaBox [ 0 0 432 288 ]" in paths[2].read_bytes()
+
+
+def test_an_axis_says_millions_in_words(tmp_path):
+    picture, (panel,) = drawing.grid("", 1)
+    panel.axes[0].plot([0, 1_300_000], [0, 3e-9])
+    picture.write([tmp_path / "plot.svg"])
+    shown = texts((tmp_path / "plot.svg").read_text())
+    assert "1.25 million" in shown and "× 10⁻⁹" in shown and not {text for text in shown if re.search(r"\de", text)}
 
 
 def test_a_picture_draws_levels_as_they_are(tmp_path):

@@ -41,7 +41,7 @@ OPTIONS_OF_FIT = (
 OPTIONS_OF_FITTED = "--design {input.design} --checkpoint {input.checkpoint} --fit {input.fit}"
 FITTED = {**PATHS.fit, "reference": PLAN.reference_of_unseen, "offset": PLAN.offset}
 HELD_OUT = literal("--held-out" if HAS_EVALUATION else "")
-COLOUR = literal(CONFIG.pictures.colour)
+PICTURES = literal(json_of(CONFIG.pictures.model_dump(mode="json", exclude_defaults=True)))
 SETTINGS_OF_PAPERS = literal(json_of(CONFIG.tables.model_dump(mode="json", exclude_defaults=True)))
 
 

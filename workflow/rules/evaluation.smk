@@ -198,7 +198,7 @@ rule tabulate_scaling:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=COLOUR,
+        pictures=PICTURES,
         engine=ENGINE,
         models=TARGETS.scaled(),
     message:
@@ -206,6 +206,6 @@ rule tabulate_scaling:
     shell:
         'exec python "$TFGLM_SCRIPTS/forked.py" compare.py'
         " --models {params.models}"
-        " --colour {params.colour:q}"
+        " --pictures {params.pictures:q}"
         " --files {output}"
         " --log {log}"

@@ -160,7 +160,7 @@ rule tabulate_sweep:
     params:
         engine=ENGINE,
         folders=SWEEPS.files(""),
-        colour=literal(CONFIG.pictures.colour),
+        pictures=PICTURES,
         settings=SWEEPS.values,
     message:
         "{wildcards.sweep}: comparing the networks of the sweep"
@@ -169,7 +169,7 @@ rule tabulate_sweep:
         " --models {params.folders}"
         " --compared {input.compared}"
         " --settings {params.settings:q}"
-        " --colour {params.colour:q}"
+        " --pictures {params.pictures:q}"
         " --files {output}"
         " --log {log}"
 

@@ -29,7 +29,7 @@ for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".pn
             params:
                 engine=ENGINE,
                 folder=PLAN.folder,
-                colour=COLOUR,
+                pictures=PICTURES,
                 settings=PLAN.settings("confidence"),
                 curves=literal("--curves" if "effects" in variant.files else ""),
                 words=literal(PLAN.words),
@@ -43,7 +43,7 @@ for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".pn
                 " --dictionary {input.dictionary}"
                 " --settings {params.settings:q}"
                 " {params.curves}"
-                " --colour {params.colour:q}"
+                " --pictures {params.pictures:q}"
                 " --words {params.words:q}"
                 " --files {output}"
 
@@ -67,7 +67,7 @@ rule write_diagnostics:
     params:
         engine=ENGINE,
         settings=PLAN.settings("identity"),
-        colour=COLOUR,
+        pictures=PICTURES,
     message:
         "{wildcards.model}: drawing the residuals"
     shell:
@@ -75,7 +75,7 @@ rule write_diagnostics:
         f" {OPTIONS_OF_FITTED}"
         " --manifests {input.manifests}"
         " --settings {params.settings:q}"
-        " --colour {params.colour:q}"
+        " --pictures {params.pictures:q}"
         " --page {output.html}"
 
 
@@ -140,6 +140,7 @@ rule write_home:
         fits=PATHS.of(PLAN.fit, "fit.json"),
         metrics=PATHS.of(PLAN.fit, "metrics.json") if HAS_EVALUATION else [],
         tables=TARGETS.sealed_tables(),
+        curves=[path for path in TARGETS.models() if path.endswith("/effects.svg")],
     output:
         in_report(f"{RESULTS}/index.html", "home", "in plain words"),
     log:
@@ -198,7 +199,7 @@ rule write_rows:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=COLOUR,
+        pictures=PICTURES,
         responses=literal(list(dict.fromkeys(CONFIG.all_models[name].response for name in PLAN.fit))),
         words=literal(PLAN.words),
         reading=lambda wildcards: json_of(how_values_are_read(PLAN.files.all_layouts().values())),
@@ -214,7 +215,7 @@ rule write_rows:
         " --responses {params.responses:q}"
         " --words {params.words:q}"
         " --reading={params.reading:q}"
-        " --colour {params.colour:q}"
+        " --pictures {params.pictures:q}"
         " --files {output}"
 
 

@@ -1,6 +1,5 @@
 """What `tfglm.fit` returns: a fitted model whose rows are there."""
 
-import base64
 import importlib.util
 import json
 import os
@@ -18,20 +17,24 @@ from typing import Any, Literal
 import pandas as pd
 import threadpoolctl
 import yaml
+from markupsafe import Markup
 
 from tfglm import command, digests
 from tfglm.call.rows import TABLE, ReadRows, in_plain_names, remove_own
 from tfglm.config import (
     Layout,
     ResultsConfig,
+    from_keywords,
     load,
 )
+from tfglm.config.pictures import PicturesConfig
 from tfglm.data.shards import MANIFEST, MISSING, IngestedFile
 from tfglm.errors import UserError, nearest, require, writing
 from tfglm.formula.read import factors_in
 from tfglm.formula.response import SUBSET
 from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.model import Model, as_frame
+from tfglm.report.embedded import panels
 from tfglm.report.model_results import ModelResults
 from tfglm.report.pages import read_table
 from tfglm.report.words import NO_WORDS
@@ -196,20 +199,25 @@ class FittedModel(Model):
         own = replace(words.Words.from_json("{}", columns), units=units)
         return home.quotation(ModelResults(self.folder, self._settings, own), term, level, step)
 
-    def plot(self, picture: Literal["coefficients", "effects"] = "coefficients", file: Any = None) -> "DrawnModel":
+    def plot(
+        self, picture: Literal["coefficients", "effects"] = "coefficients", file: Any = None, **look: Any
+    ) -> "DrawnModel":
         """Draw the coefficients with their intervals, or the curves of `effects`, as the workflow does.
 
-        A notebook shows what is returned. `file` (.svg, .png or .pdf) keeps it. Raises UserError without matplotlib, and for a
-        model without curves.
+        A notebook shows what is returned. `file` (.svg, .png or .pdf) keeps it. `look` are the keys of the section `pictures`
+        of the config: `title`, `labels`, `size`, `dpi`, `font_size`, `order`, `levels` and `colour`. Raises UserError without
+        matplotlib, for a wrong keyword, and for a model without curves.
         """
         require("matplotlib", "plot", "a picture")
         has_curves = picture == "effects" and len(self.table("effects")) > 0
         if picture != "coefficients" and not has_curves:
             raise UserError("picture: the model has no curves; plot its `coefficients`")
         results = ModelResults(self.folder, self._settings, NO_WORDS, has_curves)
-        return self._drawn(picture, results, [Path(file)] if file else [])
+        return self._drawn(picture, results, from_keywords(PicturesConfig, look, "plot"), [Path(file)] if file else [])
 
-    def _drawn(self, picture: str, results: ModelResults, files: Sequence[Path] = ()) -> "DrawnModel":
+    def _drawn(
+        self, picture: str, results: ModelResults, look: PicturesConfig, files: Sequence[Path] = ()
+    ) -> "DrawnModel":
         """A picture of the results, which further files keep."""
         import matplotlib
 
@@ -217,7 +225,7 @@ class FittedModel(Model):
         with quietly(self.name), matplotlib.rc_context():
             from tfglm.report import drawing, model_pages
 
-            drawing.use_style()
+            drawing.use_style(look)
             model_pages.PICTURES[picture](results, [svg, *files])
         return DrawnModel(svg.read_text(encoding="utf-8"))
 
@@ -258,15 +266,15 @@ class FittedModel(Model):
             asked = self.folder, self._settings, data, self._layout, self._ingested
             return write_pages(*asked, self._result, first, command)
 
-    def _picture(self, most: int) -> str:
+    def _picture(self, most: int) -> list[Markup]:
         results = ModelResults(self.folder, self._settings, NO_WORDS)
         table = results.coefficients
         drawn = {term for term in table["term"] if not any(factor.is_curve for factor in factors_in(term))}
         if importlib.util.find_spec("matplotlib") is None or drawn <= {INTERCEPT, THRESHOLD}:
-            return ""
+            return []
         results.coefficients = table.head(most)
-        svg = self._drawn("coefficients", results)
-        return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+        self._drawn("coefficients", results, PicturesConfig())
+        return panels(self.folder / "coefficients.svg")
 
     def _refuse_other_rows(self, others: Sequence[Model], compared: Sequence[ComparedModel]) -> None:
         first = compared[0]

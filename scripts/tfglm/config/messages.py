@@ -43,8 +43,10 @@ def problems_of(error: ValidationError, model: type[BaseModel], where: str) -> s
 
 def from_keywords(section: type[Model], keywords: Mapping[str, Any], where: str) -> Model:
     """A section of the config from the keywords of a call. Raises UserError, which begins with `where`, for wrong ones."""
+    # Tuples are lists here, and numbers of numpy numbers.
+    plain = json.loads(json.dumps(keywords, default=lambda value: getattr(value, "tolist", value.__str__)()))
     try:
-        return section.model_validate(keywords)
+        return section.model_validate(plain)
     except ValidationError as error:
         raise UserError(problems_of(error, section, where)) from None
 

@@ -29,8 +29,9 @@ from tfglm.config.layouts import Layout, times_in
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
 from tfglm.config.models import DesignConfig, ModelConfig, covariates_of
 from tfglm.config.networks import COMPARABLE, NetworkConfig, RangeConfig, SearchConfig, TrainingConfig
+from tfglm.config.pictures import PicturesConfig
 from tfglm.config.solvers import SolverConfig
-from tfglm.config.tables import PicturesConfig, TablesConfig
+from tfglm.config.tables import TablesConfig
 from tfglm.errors import Problems, UserError, nearest, short
 from tfglm.formula.named import check_terms, expanded_model
 from tfglm.formula.response import with_computed_responses

@@ -1,9 +1,9 @@
-"""The sections `tables` and `pictures`: how results look."""
+"""The section `tables`."""
 
 from collections.abc import Collection
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field
 
 from tfglm.config.base import FROM_TEXT, MOST_EXPRESSIONS, Section, Text, no_duplicates
 from tfglm.errors import short
@@ -19,7 +19,7 @@ class TablesConfig(Section):
     brackets."""
     stars: list[Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False), FROM_TEXT]] = Field(default=[], max_length=5)
     """P-values below which an estimate has a star, two stars, ...: `[0.05, 0.01, 0.001]`. Default: no stars."""
-    digits: Annotated[int, Field(ge=1, le=15), FROM_TEXT] = 3
+    digits: Annotated[int, Field(ge=2, le=15), FROM_TEXT] = 3
     """Digits of each standard error. An estimate has as many decimals."""
     labels: dict[Text, Text] = Field(default={}, max_length=MOST_EXPRESSIONS)
     """Names of terms in the tables: `dep_hour: hour of departure`. Default: as in the formula."""
@@ -35,12 +35,3 @@ class TablesConfig(Section):
             for term in getattr(self, key):
                 if term != INTERCEPT and not any(has_term(formula, term) for formula in formulas):
                     raise ValueError(f"{key}: no formula has the term `{short(term)}`; write it as the formula does")
-
-
-class PicturesConfig(Section):
-    """How pictures look."""
-
-    colour: Annotated[str, StringConstraints(pattern=r"^#[0-9A-Fa-f]{6}$")] = Field(
-        default="#0072B2", examples=["#rrggbb"]
-    )
-    """Colour of points and lines."""

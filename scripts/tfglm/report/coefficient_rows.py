@@ -18,8 +18,8 @@ from tfglm.report.words import NO_WORDS, PERCENT, Words, amount, logged, plain
 from tfglm.results.digits import p_value
 from tfglm.results.statuses import status_of
 
-MOST_LEVELS = 400
-"""Most rows of a term; a larger term shows half as many from each end."""
+MOST_LEVELS, FEW_LEVELS = 400, 10
+"""Most levels of a term, and as many as the picture shows of a factor without an order."""
 
 UNSORTED = 24
 """Up to so many levels stay in the order of the table, such as the months; more are sorted by size."""
@@ -66,14 +66,20 @@ class PictureRow:
 
 
 def rows_and_scale(
-    table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS, averaged: Collection[str] = ()
+    table: pd.DataFrame,
+    ratio: str | None,
+    words: Words = NO_WORDS,
+    averaged: Collection[str] = (),
+    most: int | None = MOST_LEVELS,
+    order: str | None = None,
 ) -> tuple[list[Heading | PictureRow], Scale]:
     """Return the content of a picture of a table of coefficients with confidence limits: term by term, then the numbers,
     and the axis.
 
     `ratio` is the name of the exponential of a coefficient, if it has a meaning; `words` has the labels of levels, and the
     ranges of columns: no effect is of more of a number than that. Splines and polynomials are left out. Terms that are
-    `averaged` have average effects in place of coefficients.
+    `averaged` have average effects in place of coefficients. `most` and `order` are `levels` and `order` of the config, and a
+    line says what is left out.
     """
     holding = conditions(table, words) | dict.fromkeys(averaged, "on average")
     table = without_curves(table)
@@ -83,20 +89,26 @@ def rows_and_scale(
     table = table.assign(**{name: table[name] * units for name in NUMBERS}, units=units)
     levels, numbers = table[~numeric], table[numeric]
     logarithms = {place: found for place, term in numbers["term"].items() if (found := logged(term))}
-    drawn = pd.concat([levels, numbers])
+    chosen = {
+        str(term): in_order(rows, most or usual(str(term), rows, words), order)
+        for term, rows in levels.groupby("term", sort=False)
+    }
+    drawn = pd.concat([*chosen.values(), numbers])
     scale = scale_of(finite(drawn[["estimate"]]), finite(drawn[["ci_lower", "ci_upper"]]), ratio is not None)
     says = Remarks((ratio or "estimate").replace("_", " "), scale, bool(drawn["ci_lower"].notna().any()))
     items: list[Heading | PictureRow] = []
     for term, rows in levels.groupby("term", sort=False):
-        chosen = in_order(rows)
-        labels = [words.level(str(term), level) for level in chosen["level"]]
+        shown = chosen[str(term)]
+        labels = [words.level(str(term), level) for level in shown["level"]]
         more = f", for +{amount(steps[term])}" if term in steps else ""
         more += f", {holding[str(term)]}" if term in holding else ""
         label = words.term(str(term))
-        about = (remark(rows, chosen, against(str(term), rows, words)) + more).removeprefix(", ")
+        about = (remark(rows, shown, against(str(term), rows, words)) + more).removeprefix(", ")
         items.append(Heading(str(term), about, label if label != term else "", more))
-        for row, label in zip(chosen.to_dict("records"), labels, strict=True):
+        for row, label in zip(shown.to_dict("records"), labels, strict=True):
             items.append(says.row(row, label, f"{term} {label}{more}"))
+        if len(shown) < len(rows):
+            items.append(says.others(rows.drop(shown.index), str(term)))
     numbers = numbers.assign(holds=[holding.get(str(term), "") for term in numbers["term"]])
     for holds, rows in numbers.groupby("holds", sort=False):
         at = f", {holds}" if holds else ""
@@ -186,20 +198,39 @@ def reach(term: str, words: Words) -> float:
     return math.prod(filter(None, extents)) if any(extents) else math.inf
 
 
-def in_order(rows: pd.DataFrame) -> pd.DataFrame:
-    """The levels of a term that are shown."""
-    if len(rows) <= UNSORTED:
-        return rows
-    ordered = rows.sort_values("estimate", kind="stable")
-    half = MOST_LEVELS // 2
-    return ordered if len(rows) <= MOST_LEVELS else pd.concat([ordered.head(half), ordered.tail(half)])
+def usual(term: str, rows: pd.DataFrame, words: Words) -> int:
+    """How many levels of a term the picture shows: a factor with an order has a shape."""
+    has_order = (
+        plain(without_class(term)) in words.orders or pd.to_numeric(rows["level"], errors="coerce").notna().all()
+    )
+    return UNSORTED if has_order else FEW_LEVELS
+
+
+def clearness(lower: Any, upper: Any) -> Any:
+    """How clearly an interval differs from 0: by its end nearer to 0, or less than not at all by the length of the interval."""
+    nearer = np.minimum(np.abs(lower), np.abs(upper))
+    return np.where(np.multiply(lower, upper) > 0, nearer, -np.abs(np.subtract(upper, lower)))
+
+
+def in_order(rows: pd.DataFrame, most: int, order: str | None = None) -> pd.DataFrame:
+    """The levels of a term that are shown: at most so many, those that differ most clearly, beside the reference level. A line
+    for one other level would be no shorter than the level."""
+    shown = rows
+    if len(rows) > most + 1:
+        has_intervals = rows["ci_lower"].notna().any()
+        clear = clearness(rows["ci_lower"], rows["ci_upper"]) if has_intervals else rows["estimate"].abs()
+        clear = pd.Series(clear, rows.index)[rows["level"] != rows["reference"]].replace(np.inf, np.nan)
+        first = clear.sort_values(ascending=False, kind="stable").index[:most]
+        shown = rows[rows.index.isin(first) | (rows["level"] == rows["reference"])]
+    by_size = order == "estimate" or (order is None and (len(shown) < len(rows) or len(rows) > UNSORTED))
+    return shown.sort_values("estimate", kind="stable") if by_size else shown
 
 
 def remark(rows: pd.DataFrame, shown: pd.DataFrame, reference: str) -> str:
     """Return the part of the heading about the levels."""
     words = [f"against {reference}"] if reference else []
     if len(rows) > len(shown):
-        words.append(f"the {len(shown) // 2} lowest and highest of {len(rows):,} levels")
+        words.append(f"the {(shown['level'] != shown['reference']).sum()} most different of {len(rows):,} levels")
     elif len(rows) > UNSORTED:
         words.append(f"{len(rows)} levels by size")
     return ", ".join(words)
@@ -219,6 +250,14 @@ class Remarks:
         estimate, lower, upper = (row[column] for column in NUMBERS)
         tip = f"{name}: {'; '.join(self.facts(row, kind))}"
         return PictureRow(row["level"], label, kind, estimate, lower, upper, remark, tip, row["rows"])
+
+    def others(self, rows: pd.DataFrame, term: str) -> PictureRow:
+        """A line for levels that are not shown: from the lowest to the highest estimate."""
+        sizes = finite(rows[["estimate"]])
+        low, high = (float(sizes.min()), float(sizes.max())) if len(sizes) else (math.nan, math.nan)
+        between = f"{self.measure} {self.scale.written(low)} to {self.scale.written(high)}"
+        tip = f"{term}, {len(rows):,} levels that are not shown: {between}; {counted(rows['rows'].sum(), 'row')}"
+        return PictureRow("", f"{len(rows):,} others", "others", math.nan, low, high, "", tip, rows["rows"].sum())
 
     def kind(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """How the point is drawn, and the words beside it."""

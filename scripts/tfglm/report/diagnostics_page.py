@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import StrMethodFormatter
 from scipy import stats
 
 from tfglm.errors import counted, short
@@ -47,7 +46,6 @@ def draw_binned(
         table["x"], table["mean"], yerr=np.nan_to_num(errors), fmt="o", markersize=3, color=MAIN, elinewidth=1
     )
     axes.set(xlabel=literal(short(across, 36)), ylabel=along)
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
     axes.set_title(literal(short(title, 40)))
     low, high = axes.get_ylim()
     for row in table.to_dict("records"):

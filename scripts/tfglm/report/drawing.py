@@ -3,7 +3,7 @@
 import io
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,16 @@ import matplotlib
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_pdf import Op, PdfFile, RendererPdf
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
+from matplotlib.ticker import Formatter
 
 from tfglm.command import visible
+from tfglm.config.pictures import PicturesConfig
 from tfglm.report.embedded import SVG, XLINK
+from tfglm.results.digits import tick_labels
 
 STYLE: dict[Any, Any] = {
     # Text of an SVG can be searched, and edited for a paper; its glyphs would be most of the file.
@@ -40,8 +45,8 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
 }
 
-DPI = 120
-"""Of a PNG."""
+LETTERS, LARGEST_LETTERS = 8, 16
+"""Points of the letters of a picture as it is laid out, and at most in a file."""
 
 TITLE_HEIGHT = 0.34
 """Inches above the panels."""
@@ -53,16 +58,16 @@ MAIN, GREY = "C0", "#555555"
 STYLES = ("-", "--", ":")
 
 
-def use_colour(colour: str) -> None:
-    """Set this style for MAIN, before drawing any picture."""
-    matplotlib.rcParams["axes.prop_cycle"] = cycler(color=[colour, *OTHERS])
+LOOK = PicturesConfig()
+"""How the pictures of this process look; `use_style` sets it."""
 
 
-def use_style() -> None:
-    """Draw as pages have pictures, whatever matplotlibrc their reader has."""
+def use_style(look: PicturesConfig = LOOK) -> None:
+    """Draw as these settings say, whatever matplotlibrc the reader of the pictures has."""
+    global LOOK
     matplotlib.rcdefaults()
-    matplotlib.rcParams |= STYLE
-    use_colour("#0072B2")
+    matplotlib.rcParams |= STYLE | {"axes.prop_cycle": cycler(color=[look.colour, *OTHERS])}
+    LOOK = look
 
 
 use_style()
@@ -85,9 +90,23 @@ def halfway(values: np.ndarray) -> list[tuple[float, float]]:
 
 
 def literal(text: str) -> str:
-    """Return text from the data or the config in a form that Matplotlib draws unchanged: dollars begin no formula, and
-    control characters, which an SVG cannot hold, become escapes."""
-    return visible(text).replace("$", r"\$")
+    """Return text from the data or the config, by the name that `labels` give it, in a form that Matplotlib draws unchanged:
+    dollars begin no formula, and control characters, which an SVG cannot hold, become escapes."""
+    return visible(LOOK.labels.get(text, text)).replace("$", r"\$")
+
+
+class Numbers(Formatter):
+    """Ticks in millions or billions, with the unit beside the last one, and no powers of ten where they can be avoided."""
+
+    def __init__(self, axis: Axis, before_unit: str) -> None:
+        self.ends, self.before_unit = axis.get_view_interval, before_unit
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        low, high = sorted(self.ends())
+        return tick_labels(values, low, high, self.before_unit)
+
+    def __call__(self, value: float, place: int | None = None) -> str:
+        return tick_labels([value], value, value)[0]
 
 
 @dataclass
@@ -107,6 +126,8 @@ class Panel:
         across, up = self.figure.get_size_inches()
         bottom = up - self.top - top - height
         axes = self.figure.add_axes(((self.left + left) / across, bottom / up, width / across, height / up))
+        axes.xaxis.set_major_formatter(Numbers(axes.xaxis, " "))
+        axes.yaxis.set_major_formatter(Numbers(axes.yaxis, "\n"))
         self.axes.append(axes)
         return axes
 
@@ -123,29 +144,60 @@ class Panel:
         self.tips.append(((x - radius, top, 2 * radius, 2 * radius), visible(text)))
 
 
+def fitting(width: float, height: float) -> float:
+    """How many times larger a picture of so many inches may be in a file."""
+    largest = (LOOK.font_size or LARGEST_LETTERS) / LETTERS
+    return min(largest, LOOK.size[0] / width, LOOK.size[1] / height)
+
+
+def most_fitting(most: int, shape: Callable[[int], tuple[float, float]]) -> int:
+    """The number of columns, at most so many, whose width and height make the picture largest; the fewest of equal ones."""
+    return max(range(1, most + 1), key=lambda columns: round(fitting(*shape(columns)), 6))
+
+
 class Picture:
-    """A title above panels, so many inches wide and high."""
+    """A title above panels that are laid out in so many inches, in the middle of what a file shows; `scale` is how many times
+    larger they are there."""
 
     def __init__(self, title: str, width: float, height: float) -> None:
-        self.figure = Figure(figsize=(width, height))
+        self.scale = fitting(width, height)
+        across, up = (inches / self.scale for inches in LOOK.size)
+        self.figure, self.left = Figure(figsize=(across, up)), (across - width) / 2
         self.title, self.panels = title, list[Panel]()
-        self.figure.text(0.12 / width, 1 - 0.1 / height, literal(title), fontsize=10, va="top")
 
     def panel(self, left: float, top: float, width: float, height: float) -> Panel:
-        panel = Panel(self.figure, left, top, width, height)
+        panel = Panel(self.figure, self.left + left, top, width, height)
         self.panels.append(panel)
         return panel
 
     def write(self, paths: Iterable[Path]) -> None:
         """Write the picture in the formats that the names of the files end with: .svg, .png or .pdf."""
+        paths = list(paths)
+        given = LOOK.title if isinstance(LOOK.title, str) else LOOK.title.get(paths[0].stem)
+        self.title = self.title if given is None else given
+        across, up = self.figure.get_size_inches()
+        fits = (across - 0.24) / (LETTER * max(len(visible(self.title)), 1))
+        self.figure.text(0.12 / across, 1 - 0.1 / up, literal(self.title), fontsize=min(10, 10 * fits), va="top")
         for path in paths:
             match path.suffix:
                 case ".svg":
                     path.write_bytes(self._svg())
                 case ".pdf":
-                    self.figure.savefig(path, metadata={"CreationDate": None})
+                    self._write_pdf(path)
                 case _:
-                    self.figure.savefig(path, dpi=DPI)
+                    self.figure.savefig(path, dpi=LOOK.dpi * self.scale * (1 + 1e-9))
+
+    def _write_pdf(self, path: Path) -> None:
+        """Write a page of the size of a file, which `savefig` would give the size of the layout."""
+        file = PdfFile(path, metadata={"CreationDate": None})
+        file.newPage(*LOOK.size)
+        file.output(self.scale, 0, 0, self.scale, 0, 0, Op.concat_matrix)
+        self.figure.dpi = 72
+        renderer = RendererPdf(file, LOOK.dpi, *self.figure.get_size_inches()[::-1])
+        self.figure.draw(renderer)
+        renderer.finalize()
+        file.finalize()
+        file.close()
 
     def _svg(self) -> bytes:
         """The SVG, which tells what is pointed at, and where its panels are (a `view` each, and their axes by name)."""
@@ -157,7 +209,7 @@ class Picture:
         ElementTree.register_namespace("", SVG)
         ElementTree.register_namespace("xlink", XLINK)
         root = ElementTree.fromstring(drawn.getvalue())
-        root.set("role", "img")
+        root.attrib |= {"role": "img", "width": f"{72 * LOOK.size[0]:g}pt", "height": f"{72 * LOOK.size[1]:g}pt"}
         title = ElementTree.Element(f"{{{SVG}}}title")
         title.text = visible(self.title)
         root.insert(0, title)
@@ -184,13 +236,17 @@ LETTER = 0.08
 """The width of a letter of a title, inches."""
 
 
-def grid(title: str, count: int, columns: int = 3, cell: tuple[float, float] = CELL) -> tuple[Picture, list[Panel]]:
+def grid(
+    title: str, count: int, columns: int | None = None, cell: tuple[float, float] = CELL
+) -> tuple[Picture, list[Panel]]:
     """A picture of so many panels, each with axes; at least one. At the right is room for half of a number such as 30,000."""
     width, height = cell
-    columns = max(min(columns, count), 1)
-    rows = max(math.ceil(count / columns), 1)
-    for_title = 0.24 + LETTER * len(visible(title))
-    picture = Picture(title, max(columns * width, for_title), TITLE_HEIGHT + rows * height)
+
+    def shape(columns: int) -> tuple[float, float]:
+        return columns * width, TITLE_HEIGHT + math.ceil(count / columns) * height
+
+    columns = columns or most_fitting(count, shape)
+    picture = Picture(title, *shape(columns))
     panels = []
     for number in range(count):
         row, column = divmod(number, columns)

@@ -22,7 +22,7 @@ def embeddings_plot(table: pd.DataFrame, title: str, paths: Iterable[Path]) -> N
         reason = "the formula has no factor" if table.empty else f"no factor has {FEWEST_LEVELS} levels"
         nothing(f"{title}: {reason}", paths)
         return
-    picture, places = grid(title, len(panels), columns=2, cell=(4.2, 4.2))
+    picture, places = grid(title, len(panels), cell=(4.2, 4.2))
     for panel, (factor, levels) in zip(places, panels, strict=True):
         draw(panel, str(factor), levels)
     picture.write(paths)

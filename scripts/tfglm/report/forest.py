@@ -1,5 +1,6 @@
 """The picture of the coefficients: every level of every term with its interval on one axis, and splines as curves."""
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,14 +16,16 @@ from matplotlib.textpath import text_to_path
 
 from tfglm.errors import short
 from tfglm.formula.read import factors_in
+from tfglm.report import drawing
 from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
 from tfglm.report.curves import Curve, Surface, curves_of, draw_curve, draw_surface, surfaces_of
-from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, nothing
+from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, most_fitting, nothing
 from tfglm.report.ratios import Scale
 from tfglm.report.words import NO_WORDS, Words
 
-ROW, COLUMN_WIDTH, COLUMN_ROWS, COLUMNS_ABREAST = 0.155, 3.4, 56, 3
-"""Inches of a row and of a column of rows: a column fits on a sheet of paper, and a telephone shows it at its size."""
+ROW, COLUMN_WIDTH, MOST_COLUMNS, COLUMN_ROWS = 0.155, 3.4, 12, 56
+"""Inches of a row and of a column of rows, which a telephone shows at its size; columns at most, and the rows of a column that is
+so long that it has ticks at both ends."""
 
 HEADING_ROWS, CURVE_ROWS = 2.4, 15
 """The inches of a heading and of a curve."""
@@ -60,7 +63,9 @@ def coefficient_plot(
     """Draw every coefficient of a table with confidence limits, and the curves of `results.effects` if the formula has
     functions of numbers. `effect` is the title of the axis, which shows ratios if the exponential of a coefficient has a
     name."""
-    rows, scale = rows_and_scale(table, ratio, words)
+    look = drawing.LOOK
+    words = replace(words, names={**words.names, **look.labels})
+    rows, scale = rows_and_scale(table, ratio, words, most=look.levels, order=look.order)
     curved = (
         None if effects is None else effects[[any(f.is_curve for f in factors_in(term)) for term in effects["term"]]]
     )
@@ -69,25 +74,25 @@ def coefficient_plot(
         nothing(f"{title}: none but the intercept", paths)
         return
     label = f"{ratio.replace('_', ' ')} (logarithmic scale)" if ratio else effect
-    filled = columns(items)
-    abreast = min(len(filled), COLUMNS_ABREAST)
-    bands = [filled[first : first + abreast] for first in range(0, len(filled), abreast)]
-    heights = [ROW * max(sum(map(size, column)) for column in band) + ABOVE + BELOW for band in bands]
-    picture = Picture(title, max(COLUMN_WIDTH * abreast, 0.085 * len(title)), TITLE_HEIGHT + sum(heights))
+
+    def shape(number: int) -> tuple[float, float]:
+        filled = columns(items, number)
+        return COLUMN_WIDTH * len(filled), TITLE_HEIGHT + ROW * max(map(height_of, filled)) + ABOVE + BELOW
+
+    filled = columns(items, most_fitting(min(len(items), MOST_COLUMNS), shape))
+    picture = Picture(title, *shape(len(filled)))
     margin = 0.12 + max([0.25, *(width_of(row.label) for row in rows if isinstance(row, PictureRow))])
-    top = TITLE_HEIGHT
-    for band, height in zip(bands, heights, strict=True):
-        for place, column in enumerate(band):
-            panel = picture.panel(place * COLUMN_WIDTH, top, COLUMN_WIDTH, ROW * sum(map(size, column)) + ABOVE + BELOW)
-            draw_column(panel, column, scale, label, margin)
-        top += height
+    for place, column in enumerate(filled):
+        height = ROW * height_of(column) + ABOVE + BELOW
+        panel = picture.panel(place * COLUMN_WIDTH, TITLE_HEIGHT, COLUMN_WIDTH, height)
+        draw_column(panel, column, scale, label, margin)
     picture.write(paths)
 
 
 def width_of(label: str) -> float:
     """The inches that a label takes."""
     font = FontProperties(size=LABEL_SIZE)
-    width, _, _ = text_to_path.get_text_width_height_descent(literal(short(label, LONGEST_LABEL)), font, ismath=False)
+    width, _, _ = text_to_path.get_text_width_height_descent(short(literal(label), LONGEST_LABEL), font, ismath=False)
     return width / 72
 
 
@@ -96,17 +101,22 @@ def size(item: Item) -> float:
     return HEADING_ROWS if isinstance(item, Heading) else CURVE_ROWS if isinstance(item, Curve) else 1
 
 
-def columns(items: Sequence[Item]) -> list[list[Item]]:
-    """Arrange the items in columns of about equal height. A heading is above its first row, and repeated in the next
-    column."""
-    total = sum(map(size, items))
-    number = math.ceil(total / COLUMN_ROWS)
-    most = total / number + HEADING_ROWS + 2
+def height_of(column: Sequence[Item]) -> float:
+    """How many rows a column takes."""
+    return sum(map(size, column))
+
+
+def columns(items: Sequence[Item], number: int) -> list[list[Item]]:
+    """Arrange the items in about so many columns of about equal height. The rows of a heading stay together, unless they are
+    higher than a column; then it is repeated in the next column."""
+    most = height_of(items) / number + HEADING_ROWS + 2
     filled: list[list[Item]] = [[]]
     heading = Heading("", "")
     height = 0.0
-    for item in items:
-        needed = size(item) + (3 if isinstance(item, Heading) else 0)
+    for place, item in enumerate(items):
+        rows = list(itertools.takewhile(lambda each: isinstance(each, PictureRow), items[place + 1 :]))
+        whole = size(item) + (len(rows) if isinstance(item, Heading) else 0)
+        needed = whole if whole <= most else size(item) + 3
         if height + needed > most and height:
             filled.append([])
             height = 0.0
@@ -131,7 +141,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
         axes = panel.add_axes(margin, ABOVE, panel.width - margin - 0.14, ROW * end)
         axes.set_ylim(end, 0)
         scale.apply(axes)
-        axes.set_xlabel(label)
+        axes.set_xlabel(literal(label))
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="x", labelsize=7, length=2.5)
@@ -142,7 +152,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
         left = (0.08 - margin) / (panel.width - margin - 0.14)
         across = axes.get_yaxis_transform()
         for heading, top in headings:
-            name = literal(short(heading.shown, 40))
+            name = short(literal(heading.shown), 40)
             axes.text(left, top + 1.1, name, transform=across, fontsize=9.5, va="center")
             axes.text(
                 left,
@@ -174,7 +184,9 @@ def draw_rows(axes: Axes, rows: Sequence[tuple[PictureRow, float]], scale: Scale
     with_interval = [(row, place) for row, place in rows if row.lower < scale.high and row.upper > scale.low]
     lower = [max(row.lower, scale.low) for row, _ in with_interval]
     upper = [min(row.upper, scale.high) for row, _ in with_interval]
-    axes.hlines([place for _, place in with_interval], lower, upper, color=MAIN, linewidth=1.1)
+    lines = [("#bbbbbb", 3.5) if row.kind == "others" else (MAIN, 1.1) for row, _ in with_interval]
+    colours, widths = zip(*lines, strict=True) if lines else ((), ())
+    axes.hlines([place for _, place in with_interval], lower, upper, colors=colours, linewidths=widths)
     # Arrows are inside the axis: outside is the name of the level.
     inset = 0.02 * (scale.high - scale.low)
     points: dict[tuple[str, str | None], list[tuple[float, float]]] = defaultdict(list)
@@ -183,13 +195,15 @@ def draw_rows(axes: Axes, rows: Sequence[tuple[PictureRow, float]], scale: Scale
         at = 0.0 if math.isnan(row.estimate) else row.estimate
         if row.kind in ("separated", "beyond"):
             arrow, at = (">", scale.high - inset) if row.estimate > 0 else ("<", scale.low + inset)
-        points[row.kind, arrow].append((at, place))
+        if row.kind != "others":
+            points[row.kind, arrow].append((at, place))
         axes.text(
             -0.02,
             place,
-            literal(short(row.label, LONGEST_LABEL)),
+            short(literal(row.label), LONGEST_LABEL),
             transform=across,
             fontsize=LABEL_SIZE,
+            color=GREY if row.kind == "others" else "black",
             ha="right",
             va="center",
         )

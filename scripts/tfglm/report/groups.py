@@ -10,12 +10,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from tfglm.errors import short
-from tfglm.report.drawing import GREY, MAIN, OTHERS, TITLE_HEIGHT, Picture, literal, nothing
+from tfglm.report.drawing import GREY, MAIN, OTHERS, TITLE_HEIGHT, Picture, literal, most_fitting, nothing
 from tfglm.report.evaluation import wilson
 from tfglm.report.words import Words
 from tfglm.results.digits import four_that_count
 
-ROW, PANEL_WIDTH, PANEL_ROWS, PANELS_ABREAST = 0.155, 3.4, 52, 3
+ROW, PANEL_WIDTH, PANEL_ROWS = 0.155, 3.4, 52
 """Inches of a row and of a panel, which a telephone shows at its size and a sheet of paper holds."""
 
 ABOVE, BELOW = 0.75, 0.5
@@ -40,13 +40,22 @@ def groups_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     if not parts:
         nothing(title, paths)
         return
-    abreast = min(len(parts), PANELS_ABREAST)
-    bands = [parts[first : first + abreast] for first in range(0, len(parts), abreast)]
-    heights = [ABOVE + BELOW + ROW * max(len(part) for _, part in band) for band in bands]
-    picture = Picture(title, max(abreast * PANEL_WIDTH, 0.085 * len(title)), TITLE_HEIGHT + sum(heights))
+
+    def bands_of(abreast: int) -> dict[int, float]:
+        """The first part of each band of panels, and the height of the band."""
+        return {
+            first: ABOVE + BELOW + ROW * max(len(part) for _, part in parts[first : first + abreast])
+            for first in range(0, len(parts), abreast)
+        }
+
+    def shape(abreast: int) -> tuple[float, float]:
+        return abreast * PANEL_WIDTH, TITLE_HEIGHT + sum(bands_of(abreast).values())
+
+    abreast = most_fitting(len(parts), shape)
+    picture = Picture(title, *shape(abreast))
     top = TITLE_HEIGHT
-    for band, height in zip(bands, heights, strict=True):
-        for place, (column, part) in enumerate(band):
+    for first, height in bands_of(abreast).items():
+        for place, (column, part) in enumerate(parts[first : first + abreast]):
             draw_part(picture, (place * PANEL_WIDTH, top), column, part, metrics)
         top += height
     picture.write(paths)

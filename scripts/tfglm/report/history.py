@@ -69,10 +69,7 @@ def draw(panel: Panel, lines: list[tuple[str, pd.DataFrame]]) -> None:
         axes.set_yscale("log")
     elif "second" in first:
         axes.set_ylim(bottom=0)
-    if axes.get_yscale() != "log":
-        axes.yaxis.set_major_formatter(lambda value, _: written(value))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
     axes.set_xlabel(STEPS.get(first.partition("/")[0], "step"))
     if len(lines) > 1:
         axes.set_title("loss of a row")
@@ -80,11 +77,6 @@ def draw(panel: Panel, lines: list[tuple[str, pd.DataFrame]]) -> None:
     else:
         axes.set_title(NAMES.get(first, first.partition("/")[2]))
     add_tips(panel, pd.concat([points for _, points in lines]))
-
-
-def written(value: float) -> str:
-    """A value as an axis tells it."""
-    return f"{value / 1e6:,.4g} million" if abs(value) >= 1e6 else f"{value:,.6g}"
 
 
 def add_tips(panel: Panel, points: pd.DataFrame) -> None:

@@ -29,6 +29,7 @@ from tfglm.report.class_effects import (
 )
 from tfglm.report.coefficient_rows import steps_of, without_curves
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
+from tfglm.report.embedded import panels
 from tfglm.report.layer_graph import layer_graph
 from tfglm.report.lead import lead_effects, limits
 from tfglm.report.model_results import ModelResults
@@ -447,6 +448,7 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
     "lead": lambda model: lead_effects(effects(model), model.table("terms"), curves_by_column(model)),
     "limits": lambda model: limits(model.fit, model.table("terms")),
     "curves": curves,
+    "curves_drawn": lambda model: panels(model.folder / "effects.svg") if model.has_curves else [],
     "drawn": drawn_effects,
     "short": lambda model: short_table(
         labelled_coefficients(model), model.fit.get("df_residual"), model.words, steps(model)

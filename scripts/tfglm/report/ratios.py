@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfglm.results.digits import significant
+from tfglm.results.digits import power_of_ten, significant, tick_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +38,8 @@ class Scale:
     def apply(self, axes: "Axes", along: str = "x") -> None:
         """Give axes these limits and ticks, and mark where there is no effect."""
         ticks, labels = self.ticks()
+        if not self.ratio:
+            labels = tick_labels(ticks.tolist(), self.low, self.high, "\n" if along == "y" else " ")
         if along == "x":
             axes.set_xlim(self.low, self.high)
             axes.set_xticks(ticks, labels)
@@ -65,14 +67,12 @@ class Scale:
 LARGEST_EXPONENT = 700.0
 """The exponential of larger numbers is no float64."""
 
-SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
-
 
 def ratio_label(ratio: float) -> str:
     """A ratio as a tick tells it: far from 1, powers of ten."""
     power = round(math.log10(ratio))
     if abs(power) > 3 and math.isclose(ratio, 10.0**power):
-        return "10" + str(power).translate(SUPERSCRIPTS)
+        return power_of_ten(power)
     return f"{ratio:,g}"
 
 

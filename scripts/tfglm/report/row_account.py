@@ -39,6 +39,7 @@ def draw(account: dict, plots: Sequence[Path]) -> None:
     picture = Picture("Where the rows went", WIDTH, TITLE_HEIGHT + legend + height + 0.5)
     panel = picture.panel(0, TITLE_HEIGHT, WIDTH, legend + height + 0.5)
     axes = panel.add_axes(margin, legend, WIDTH - margin - 0.3, height)
+    across, up = picture.figure.get_size_inches()
     left = np.zeros(len(outcomes))
     place = np.arange(len(outcomes))
     for number, name in enumerate(outcomes):
@@ -57,11 +58,10 @@ def draw(account: dict, plots: Sequence[Path]) -> None:
         left = left + width
     axes.set_yticks(place, [literal(name) for name in names])
     axes.set_ylim(len(outcomes) - 0.4, -0.6)
-    axes.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
     axes.set_xlabel("rows")
     axes.legend(
         loc="upper left",
-        bbox_to_anchor=(0.1 / WIDTH, 1 - TITLE_HEIGHT / picture.figure.get_figheight()),
+        bbox_to_anchor=((panel.left + 0.1) / across, 1 - TITLE_HEIGHT / up),
         bbox_transform=picture.figure.transFigure,
         ncols=LEGEND_COLUMNS,
         borderaxespad=0,

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tfglm.formula.names import class_and_term, with_class
 from tfglm.formula.parse import term_of
-from tfglm.report.coefficient_rows import NUMBERS, Heading, PictureRow, is_constant, rows_and_scale
+from tfglm.report.coefficient_rows import NUMBERS, Heading, PictureRow, clearness, is_constant, rows_and_scale
 from tfglm.report.conditions import against, conditions, is_difference
 from tfglm.report.inline import InlineAxis
 from tfglm.report.words import Words, amount, logged, plain
@@ -76,8 +76,7 @@ def strongest_effects(
         if isinstance(item, Heading):
             term, more = item.term, item.more
         elif item.kind in ("estimate", "beyond") and math.isfinite(item.lower) and math.isfinite(item.upper):
-            nearer = min(abs(item.lower), abs(item.upper))
-            sure = nearer if item.lower * item.upper > 0 else -abs(item.upper - item.lower)
+            sure = float(clearness(item.lower, item.upper))
             name = item.label if term == "numbers" else term
             candidates.append(Candidate(sure, name, label_of(term, item.label, compared, words) + more, item))
     if not candidates:

@@ -127,3 +127,30 @@ def percent(share: float, unit: str = " %") -> str:
     ('79.4 %', '0.14 %', '99.96 %', '100 %')
     """
     return f"{fixed(100 * share, 0 if share in (0, 1) else max(1, places(100 * (1 - share), 1)))}{unit}"
+
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+
+UNITS = {6: "million", 9: "billion", 12: "trillion"}
+
+
+def power_of_ten(power: int) -> str:
+    return "10" + str(power).translate(SUPERSCRIPTS)
+
+
+def tick_labels(values: Sequence[float], low: float, high: float, blank: str = " ") -> list[str]:
+    """The numbers of an axis from `low` to `high`. The last on it has the unit of all, after a `blank`.
+
+    >>> tick_labels([0, 600000, 1200000], 0, 1.3e6), tick_labels([2000, 2010], 2000, 2010), tick_labels([0, 2e-5], 0, 1e-4)
+    (['0', '0.6', '1.2 million'], ['2000', '2010'], ['0', '0.00002'])
+    """
+    shown = [place for place, value in enumerate(values) if low <= value <= high and value] or [0]
+    largest = max((abs(values[place]) for place in shown), default=0.0) if len(values) else 0.0
+    power = 3 * math.floor(math.log10(largest) / 3 + 1e-9) if largest else 0
+    power = power if power >= 6 or power < -6 else 0
+    unit = UNITS.get(power, f"\u00d7 {power_of_ten(power)}") if power else ""
+    commas = "," if largest >= 1e4 else ""
+    texts = [f"{round(value / 10.0**power, 9) + 0.0:{commas}.9f}".rstrip("0").rstrip(".") for value in values]
+    return [
+        str(minus(text)) + (blank + unit if unit and place == shown[-1] else "") for place, text in enumerate(texts)
+    ]

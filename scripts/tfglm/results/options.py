@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from tfglm.config.pictures import PicturesConfig
+
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
@@ -24,3 +26,8 @@ def add_offset(parser: argparse.ArgumentParser) -> None:
 
 def add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--words", default="{}", help="labels and units of columns, JSON")
+
+
+def add_pictures(parser: argparse.ArgumentParser) -> None:
+    read = PicturesConfig.model_validate_json
+    parser.add_argument("--pictures", type=read, default="{}", help="the section `pictures` of the config, JSON")
