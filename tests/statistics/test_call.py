@@ -762,7 +762,7 @@ def test_the_command_writes_pages_and_the_config_of_the_same_fit(tmp_path, capsy
     text = {page.name: page.read_text() for page in pages}
     linked = re.findall(r'(?:href|src)="([^"#]+)', "".join(text.values()))
     assert {address for address in linked if not address.startswith("data:")} == set(text)
-    assert "tfglm fit &#39;few flights.csv&#39;" in text["page.html"] and "<title>distance 212: " in text["page.html"]
+    assert "tfglm fit &#39;few flights.csv&#39;" in text["page.html"] and "<title>distance " in text["page.html"]
     config = load(read(Path("config/late.yaml")), "config/late.yaml")
     (layout,) = load_layouts(config.data).values()
     keys = {"where": {"near": "distance < 800"}}

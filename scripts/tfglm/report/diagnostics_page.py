@@ -8,14 +8,14 @@ import pandas as pd
 from scipy import stats
 
 from tfglm.errors import counted, short
-from tfglm.report.drawing import GREY, MAIN, Panel, diagonal, grid, literal
+from tfglm.report.drawing import GREY, MAIN, Panel, diagonal, grid, literal, spread
 from tfglm.report.embedded import panels
 from tfglm.report.pages import cell, render
 from tfglm.results.diagnostics import Diagnosed, binned, influential
 from tfglm.results.digits import four_that_count, significant
 
-MOST_NUMBERS, POINTS = 6, 300
-"""Columns of numbers with a panel, and points of a picture."""
+MOST_NUMBERS, POINTS, POINTED_AT = 6, 300, 50
+"""Columns of numbers with a panel, points of a picture, and those that say their values."""
 
 
 def draw(diagnosed: Diagnosed, title: str, paths: Iterable[Path]) -> None:
@@ -69,13 +69,16 @@ def draw_quantiles(panel: Panel, residual: np.ndarray) -> None:
     axes.plot(normal, ordered[places], "o", markersize=2.5, color=MAIN)
     axes.set(xlabel="normal quantile", ylabel="residual")
     axes.set_title("quantiles of the residuals, with 95 % band", fontsize=8.5)
+    for place in spread(len(places), POINTED_AT):
+        x, y = float(normal[place]), float(ordered[places[place]])
+        panel.tip_around(axes, (x, y), 3, f"residual {four_that_count(y)}, normal quantile {four_that_count(x)}")
 
 
 def draw_leverage(panel: Panel, rows: pd.DataFrame) -> None:
     """Standardised residuals against leverages; the lines have Cook's distance 0.5 and 1."""
     axes = panel.axes[0]
     shown = rows.dropna(subset=["cook"])
-    shown = pd.concat([shown.nlargest(50, "cook"), shown.sample(min(len(shown), 2_000), random_state=1)])
+    shown = pd.concat([shown.nlargest(POINTED_AT, "cook"), shown.sample(min(len(shown), 2_000), random_state=1)])
     axes.scatter(shown["leverage"], shown["standardised_pearson_residual"], s=5, color=MAIN, alpha=0.5, linewidths=0)
     axes.axhline(0.0, color=GREY, linewidth=0.8, linestyle=":")
     size, limits = max(float(rows["leverage"].sum()), 1.0), axes.get_ylim()
@@ -89,6 +92,10 @@ def draw_leverage(panel: Panel, rows: pd.DataFrame) -> None:
     axes.set_ylim(limits)
     axes.set(xlabel="leverage", ylabel="standardised residual")
     axes.set_title("leverage, with Cook's distance 0.5 and 1", fontsize=8.5)
+    for row in shown.head(POINTED_AT).to_dict("records"):
+        numbers = [four_that_count(row[name]) for name in ("leverage", "standardised_pearson_residual", "cook")]
+        tip = "leverage {}, standardised residual {}, Cook's distance {}".format(*numbers)
+        panel.tip_around(axes, (row["leverage"], row["standardised_pearson_residual"]), 3, tip)
 
 
 def page(diagnosed: Diagnosed, model: str, rows: int, identity: Sequence[str], picture: Path) -> str:

@@ -133,12 +133,14 @@ class Panel:
 
     def tip(self, axes: Axes, across: tuple[float, float], along: tuple[float, float], text: str) -> None:
         """Say this where one points at a rectangle, in the coordinates of axes that have got their limits."""
+        axes.get_xlim()  # settles both limits
         corners = axes.transData.transform([(across[0], along[0]), (across[1], along[1])]) * 72 / self.figure.dpi
         (left, right), (bottom, top) = sorted(corners[:, 0]), sorted(corners[:, 1])
         self.tips.append(((left, 72 * self.figure.get_figheight() - top, right - left, top - bottom), visible(text)))
 
     def tip_around(self, axes: Axes, centre: tuple[float, float], radius: float, text: str) -> None:
         """Say this where one points no farther than so many points from a place, in coordinates as in `tip`."""
+        axes.get_xlim()
         x, y = axes.transData.transform(centre) * 72 / self.figure.dpi
         top = 72 * self.figure.get_figheight() - y - radius
         self.tips.append(((x - radius, top, 2 * radius, 2 * radius), visible(text)))
@@ -162,11 +164,12 @@ class Picture:
     def __init__(self, title: str, width: float, height: float) -> None:
         self.scale = fitting(width, height)
         across, up = (inches / self.scale for inches in LOOK.size)
-        self.figure, self.left = Figure(figsize=(across, up)), (across - width) / 2
+        self.figure = Figure(figsize=(across, up))
+        self.left, self.top = (across - width) / 2, (up - height) / 2
         self.title, self.panels = title, list[Panel]()
 
     def panel(self, left: float, top: float, width: float, height: float) -> Panel:
-        panel = Panel(self.figure, self.left + left, top, width, height)
+        panel = Panel(self.figure, self.left + left, self.top + top, width, height)
         self.panels.append(panel)
         return panel
 
@@ -231,6 +234,9 @@ class Picture:
 CELL = (3.4, 3.0)
 """Width and height of a panel in a grid: as wide as a small telephone shows it."""
 
+LEFT = 0.74
+"""Inches on the left of axes: for a title, and numbers in millions."""
+
 
 LETTER = 0.08
 """The width of a letter of a title, inches."""
@@ -251,7 +257,7 @@ def grid(
     for number in range(count):
         row, column = divmod(number, columns)
         panel = picture.panel(column * width, TITLE_HEIGHT + row * height, width, height)
-        panel.add_axes(0.62, 0.32, width - 0.62 - 0.27, height - 0.32 - 0.5)
+        panel.add_axes(LEFT, 0.32, width - LEFT - 0.27, height - 0.32 - 0.5)
         panels.append(panel)
     return picture, panels
 

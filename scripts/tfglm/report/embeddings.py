@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tfglm.errors import short
+from tfglm.errors import counted, short
 from tfglm.report.drawing import GREY, MAIN, Panel, grid, literal, nothing
+from tfglm.results.digits import four_that_count
 
 FEWEST_LEVELS, MOST_LEVELS = 3, 40
 """Fewest and most levels of a panel: two levels have a distance but no directions, and more levels would be illegible. The
@@ -45,6 +46,10 @@ def draw(panel: Panel, factor: str, levels: pd.DataFrame) -> None:
         )
     axis.margins(0.12)
     axis.set_aspect("equal", adjustable="datalim")
+    axis.apply_aspect()
+    for place, row in zip(places[shown], levels.iloc[shown].to_dict("records"), strict=True):
+        at = ", ".join(map(four_that_count, place))
+        panel.tip_around(axis, tuple(place), 4, f"{factor} {row['level']}: {at}; {counted(row['rows'], 'row')}")
     axis.set_xlabel(f"first component, {100 * shares[0]:.0f} % of the variance", fontsize=8)
     axis.set_ylabel(f"second component, {100 * shares[1]:.0f} %", fontsize=8)
     most = f", the {MOST_LEVELS} of {len(levels)} levels with the most rows" if len(levels) > MOST_LEVELS else ""

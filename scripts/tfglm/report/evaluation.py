@@ -178,3 +178,6 @@ def draw_quantiles(panel: Panel, quantiles: dict[str, float], rmse: float) -> No
         axes.annotate(f"{100 * share:g} %", (x, y), fontsize=7, textcoords="offset points", **side)
     axes.set(xlabel="if residuals were normal", ylabel="residual")
     axes.set_title("quantiles of the residuals")
+    for x, y, share in zip(normal, quantiles.values(), shares, strict=True):
+        tip = f"{100 * share:g} % of the residuals are below {four_that_count(y)}; of normal ones, below {four_that_count(x)}"
+        panel.tip_around(axes, (x, y), 4, tip)

@@ -19,7 +19,7 @@ from tfglm.formula.read import factors_in
 from tfglm.report import drawing
 from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
 from tfglm.report.curves import Curve, Surface, curves_of, draw_curve, draw_surface, surfaces_of
-from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, most_fitting, nothing
+from tfglm.report.drawing import GREY, LEFT, MAIN, TITLE_HEIGHT, Panel, Picture, literal, most_fitting, nothing
 from tfglm.report.ratios import Scale
 from tfglm.report.words import NO_WORDS, Words
 
@@ -169,7 +169,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
     for item, top in zip(items, tops, strict=True):
         if isinstance(item, Curve):
             above = ABOVE + (BELOW if rows else 0) + ROW * top + 0.3
-            axes = panel.add_axes(0.62, above, panel.width - 0.8, ROW * CURVE_ROWS - 0.85)
+            axes = panel.add_axes(LEFT, above, panel.width - LEFT - 0.18, ROW * CURVE_ROWS - 0.85)
             effect = label.partition(" (")[0]
             if isinstance(item, Surface):
                 draw_surface(panel, axes, item, scale.ratio, effect)
@@ -221,10 +221,12 @@ def draw_rows(axes: Axes, rows: Sequence[tuple[PictureRow, float]], scale: Scale
             )
     # An arrow shows that an interval continues beyond the axis.
     for marker, edge, beyond in (
-        ("<", scale.low + inset, [place for row, place in with_interval if row.lower < scale.low]),
-        (">", scale.high - inset, [place for row, place in with_interval if row.upper > scale.high]),
+        ("<", scale.low + inset, [(row, place) for row, place in with_interval if row.lower < scale.low]),
+        (">", scale.high - inset, [(row, place) for row, place in with_interval if row.upper > scale.high]),
     ):
-        axes.scatter([edge] * len(beyond), beyond, marker=marker, s=9, color=MAIN, clip_on=False, zorder=3)
+        for row, place in beyond:
+            colour = GREY if row.kind == "others" else MAIN
+            axes.scatter(edge, place, marker=marker, s=9, color=colour, clip_on=False, zorder=3)
     for (kind, arrow), places in points.items():
         style = STYLES[kind] | ({"marker": arrow} if arrow else {})
         axes.scatter(*zip(*places, strict=True), zorder=3, clip_on=False, **style)

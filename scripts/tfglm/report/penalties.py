@@ -8,7 +8,8 @@ import pandas as pd
 
 from tfglm.errors import short
 from tfglm.report.coefficient_rows import is_constant
-from tfglm.report.drawing import COLOURS, GREY, MAIN, STYLES, TITLE_HEIGHT, Picture, literal, spread
+from tfglm.report.drawing import COLOURS, GREY, MAIN, STYLES, TITLE_HEIGHT, Picture, halfway, literal, spread
+from tfglm.results.digits import four_that_count
 
 WIDTH, ABOVE, BELOW = 6.8, 4.2, 1.9
 """Inches of the picture, and of the axes of the coefficients and of the deviances."""
@@ -54,6 +55,10 @@ def path_plot(
         axes.set_xlim(penalty.max() * 1.1, penalty.min() / 1.1)
         axes.axvline(chosen, color=GREY, linewidth=0.8, linestyle="--")
     above.set_xticklabels([])
+    told = table.sort_values("penalty").select_dtypes("number")
+    for ends, row in zip(halfway(told["penalty"].to_numpy()), told.to_dict("records"), strict=True):
+        tip = "; ".join(f"{name.replace('_', ' ')} {four_that_count(value)}" for name, value in row.items())
+        panel.tip(above, ends, above.get_ylim(), tip)
     count = above.secondary_xaxis("top")
     labelled = spread(len(table), 7)
     count.set_xticks(penalty.iloc[labelled], table["coefficients_not_zero"].iloc[labelled].astype(str), fontsize=7)

@@ -61,7 +61,7 @@ def draw(account: dict, plots: Sequence[Path]) -> None:
     axes.set_xlabel("rows")
     axes.legend(
         loc="upper left",
-        bbox_to_anchor=((panel.left + 0.1) / across, 1 - TITLE_HEIGHT / up),
+        bbox_to_anchor=((panel.left + 0.1) / across, 1 - panel.top / up),
         bbox_transform=picture.figure.transFigure,
         ncols=LEGEND_COLUMNS,
         borderaxespad=0,

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from tfglm.report.drawing import COLOURS, GREY, grid
+from tfglm.results.digits import four_that_count
 
 ALONE = "one_device"
 
@@ -46,6 +47,10 @@ def scaling_plot(table: pd.DataFrame, paths: list[Path]) -> None:
     for_all = [axis.get_ylim() for axis in axes.flat]
     for axis in axes.flat:
         axis.set_ylim(min(low for low, _ in for_all), max(high for _, high in for_all))
+    for panel in panels:
+        for line in panel.axes[0].lines:
+            for x, y in zip(*map(np.asarray, line.get_data()), strict=True):
+                panel.tip_around(panel.axes[0], (x, y), 4, f"{line.get_label()}: {four_that_count(y)} after {x:,.6g}")
     picture.write(paths)
 
 
