@@ -45,7 +45,7 @@ class PicturesConfig(Section):
 
     @field_validator("title")
     @classmethod
-    def _of_pictures(cls, title: str | dict[str, str]) -> str | dict[str, str]:
+    def _known_pictures(cls, title: str | dict[str, str]) -> str | dict[str, str]:
         for name in title if isinstance(title, dict) else ():
             if name not in PICTURES:
                 raise ValueError(

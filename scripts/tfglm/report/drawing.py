@@ -95,7 +95,7 @@ def literal(text: str) -> str:
     return visible(LOOK.labels.get(text, text)).replace("$", r"\$")
 
 
-class Numbers(Formatter):
+class TickNumbers(Formatter):
     """Ticks in millions or billions, with the unit beside the last one, and no powers of ten where they can be avoided."""
 
     def __init__(self, axis: Axis, before_unit: str) -> None:
@@ -126,8 +126,8 @@ class Panel:
         across, up = self.figure.get_size_inches()
         bottom = up - self.top - top - height
         axes = self.figure.add_axes(((self.left + left) / across, bottom / up, width / across, height / up))
-        axes.xaxis.set_major_formatter(Numbers(axes.xaxis, " "))
-        axes.yaxis.set_major_formatter(Numbers(axes.yaxis, "\n"))
+        axes.xaxis.set_major_formatter(TickNumbers(axes.xaxis, " "))
+        axes.yaxis.set_major_formatter(TickNumbers(axes.yaxis, "\n"))
         self.axes.append(axes)
         return axes
 
