@@ -64,12 +64,14 @@ def with_dummies(frame: pd.DataFrame, response: str, family: sm.families.Family,
         return smf.glm(formula, frame, family=family, **keys).fit(tol=1e-14, maxiter=200)
 
 
-def sandwich(model, groups: np.ndarray) -> np.ndarray:
-    """Errors of NAMES by clusters of rows with the expected information, as in R's sandwich; statsmodels has the observed."""
+def sandwich(model, groups: np.ndarray, power: int = 0) -> np.ndarray:
+    """Errors of NAMES by clusters of rows with the expected information, as in R's sandwich; statsmodels has the observed. The
+    squared scores are divided by a power of 1 - leverage."""
     family, mean, columns = model.family, model.fittedvalues.to_numpy(), model.model.exog
     slope, variance = 1 / family.link.deriv(mean), family.variance(mean)
     inverse = np.linalg.inv(columns.T @ (columns * (slope**2 / variance)[:, None]))
-    scores = columns * ((model.model.endog - mean) * slope / variance)[:, None]
+    leverage = np.einsum("ij,jk,ik->i", columns, inverse, columns) * slope**2 / variance
+    scores = columns * ((model.model.endog - mean) * slope / variance / (1 - leverage) ** (power / 2))[:, None]
     sums = np.array([scores[groups == group].sum(axis=0) for group in np.unique(groups)])
     places = model.params.index.get_indexer(NAMES)
     return np.sqrt(np.diag(inverse @ sums.T @ sums @ inverse))[places]
@@ -105,6 +107,8 @@ def test_estimates_and_errors_are_those_of_a_column_for_each_level(flights, tmp_
         assert summary["deviance"] == pytest.approx(model.deviance, rel=1e-9)
         of_rows, crews = sandwich(model, np.arange(rows)), flights["crew"].to_numpy()
         close(table_of(*ours("HC1")), model, of_rows * np.sqrt(rows / model.df_resid))
+        for power in (1, 2):
+            close(table_of(*ours(f"HC{power + 1}")), model, sandwich(model, np.arange(rows), power))
         factor = np.sqrt(10 / 9 * (rows - 1) / model.df_resid)
         close(table_of(*ours("cluster(crew)")), model, sandwich(model, crews) * factor)
 

@@ -51,7 +51,7 @@ EXAMPLES = {
     "`std_errors` other than `unconditional`": {"std_errors": "HC1"},
     "`std_errors: quasi`": {"std_errors": "quasi"},
     "`std_errors: quasi`, `HC2` or `HC3`": {"std_errors": "HC3"},
-    "`std_errors` by leverage or date": {"std_errors": "driscoll_kraay(day)"},
+    "`std_errors` by date": {"std_errors": "driscoll_kraay(day)"},
     "`tests: likelihood_ratio`": {"tests": "likelihood_ratio"},
     "`profile`": {"profile": {"x": {"x": 1}}},
     "`hypotheses`": {"hypotheses": {"x": [{"x": 1}]}},

@@ -76,7 +76,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`std_errors: quasi`": lambda m: m.std_errors == "quasi",
     "`std_errors: unconditional`": lambda m: m.std_errors == UNCONDITIONAL,
     "`std_errors: quasi`, `HC2` or `HC3`": lambda m: m.errors.kind in ("quasi", *BY_LEVERAGE),
-    "`std_errors` by leverage or date": lambda m: m.errors.kind in (*BY_LEVERAGE, *SERIAL),
+    "`std_errors` by date": lambda m: m.errors.kind in SERIAL,
     "`tests: likelihood_ratio`": lambda m: m.tests == "likelihood_ratio",
     "`profile`": value_of("profile"),
     "`hypotheses`": value_of("hypotheses"),
@@ -185,7 +185,7 @@ REASONS: dict[str, dict[str, str]] = {
     ABSORB: {
         PENALTY: "a penalised fit (l1, l2, path, firth) absorbs nothing; write the factors into the formula",
         FIRTH: "a penalised fit (l1, l2, path, firth) absorbs nothing; write the factors into the formula",
-        "`std_errors` by leverage or date": "there are no standard errors `{model.std_errors}` where factors are absorbed; "
+        "`std_errors` by date": "there are no standard errors `{model.std_errors}` where factors are absorbed; "
         "use `HC1` or `cluster`",
         "`gaussian` or `inverse_gaussian` with link `log`": "with link log the likelihood of this family may have several "
         "maxima, so it absorbs no factors; use family gamma with link log, or write the factors into the formula",

@@ -104,8 +104,8 @@ SMALL_GROUP = 2**8
 FEWEST_KEYS = 2**12
 """Rows whose keys are kept as they are until they are counted."""
 
-BITS, CODE = 24, np.uint64(2**24 - 1)
-"""Of a code in a key, and of a pattern: both are fewer than MOST_LEVELS."""
+BITS, CODE = 26, np.uint64(2**26 - 1)
+"""Of a code in a key, and of a pattern: both are at most MOST_LEVELS."""
 
 
 def key_of(split: int, patterns: np.ndarray | np.int64, codes: np.ndarray) -> np.ndarray:

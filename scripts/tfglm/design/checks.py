@@ -28,6 +28,9 @@ LARGEST_COUPLING = 5e8
 """Largest size in bytes of one number for each pair of a coefficient and an absorbed level. The chief holds about six
 arrays of this size, each worker two."""
 
+MOST_FOR_LEVERAGE = 4_000
+"""Absorbed levels, without those of the largest factor, for which a dense inverse is computed, in about 0.5 GB."""
+
 LARGEST_SCORES = 2e9
 """Largest size in bytes of one number for each pair of a cluster and a coefficient. The chief holds a few arrays of this
 size, each worker one or two; TensorFlow sends at most 2^31 bytes in one message."""
@@ -214,6 +217,15 @@ def check_absorbed_size(design: Design, where: str) -> None:
             f"{needed / 1e9:,.1f} GB; the limit is {LARGEST_COUPLING / 1e9:,.1f} GB\n"
             "  absorb also the factor of the formula that has the most levels, or leave out an interaction"
         )
+    sizes = {design.parts[k].term.name: design.parts[k].size for k in design.absorbed_parts}
+    widest = max(sizes, key=sizes.__getitem__)
+    others, kind = sum(sizes.values()) - sizes[widest], design.inference.std_errors
+    if kind in BY_LEVERAGE and others > MOST_FOR_LEVERAGE:
+        raise UserError(
+            f"{where}.std_errors: {kind} needs the leverage of each row, and so the inverse of a dense matrix of the {others:,} "
+            f"levels of all absorbed factors but `{widest}`; the limit is {MOST_FOR_LEVERAGE:,} levels\n  use `HC1`, or "
+            f"`cluster(column)`"
+        )
 
 
 def check_scores_size(design: Design, where: str) -> None:
@@ -237,8 +249,8 @@ def check_leverages(design: Design, dictionary: Dictionary, files: Sequence[Inge
     if design.inference.std_errors not in BY_LEVERAGE or design.distribution.separates or design.roles.frequency:
         return
     for term in design.terms:
-        if len(term.categorical) != 1 or term.numeric:
-            continue
+        if len(term.categorical) != 1 or term.numeric or term.name in design.absorbed:
+            continue  # singletons of absorbed factors leave the likelihood
         column = dictionary.columns[design.categorical_by_name[term.categorical[0]].column]
         counted = counted_levels(column, files, dictionary.required).filter(pl.col("rows") >= column.fewest)
         alone = written(counted.filter(pl.col("rows") == 1)["value"]).to_list()

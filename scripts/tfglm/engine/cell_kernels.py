@@ -106,6 +106,57 @@ def widen(group, cluster, kept, lowest, highest):
 
 
 @compiled
+def fill_left(left, i, absorbed, loadings, parts, columns, groups, numbers):
+    """Set `left` [free columns] to the covariates of row i after the absorbed factors are projected out; the others are as in
+    `add_left`."""
+    left[:] = 0.0
+    for a in range(len(absorbed)):
+        level = absorbed[a, 1] + np.int64(groups[absorbed[a, 0], i])
+        for c in range(len(left)):
+            left[c] -= loadings[level, c]
+    for k in range(len(parts)):
+        place = parts[k, 0] + (np.int64(groups[parts[k, 1], i]) if parts[k, 1] >= 0 else 0)
+        if columns[place] >= 0:
+            left[columns[place]] += numbers[parts[k, 2], i] if parts[k, 2] >= 0 else 1.0
+
+
+@compiled
+def add_own_forms(starts, columns, shares, inverse, forms):
+    """Add u' G u to `forms` [rows of E], for each row u of the sparse matrix of `shares` and G = `inverse`."""
+    for i in range(len(forms)):
+        for one in range(starts[i], starts[i + 1]):
+            for other in range(starts[i], starts[i + 1]):
+                forms[i] += shares[one] * shares[other] * inverse[columns[one], columns[other]]
+
+
+@compiled
+def add_forms(forms, kept, schur, starts, columns_of, shares, own, inverse, largest, others, fixed, left):
+    """Add x' I^-1 x to `forms` for rows with positive `kept`, [rows].
+
+    `schur` is S^-1. `starts`, `columns_of` and `shares` are the sparse matrix D_e^-1 E. `own` [levels of the largest factor]
+    and `inverse` [o, o] are as in `SparsePart.inverse_parts`. `largest` is the row of the largest factor in the groups.
+    `others` int64 [factors, 2] has the rows of the other factors, and their places in `inverse`. `fixed` are the last
+    arguments of `fill_left`.
+    """
+    absorbed, loadings, parts, columns, groups, numbers = fixed
+    for i in range(len(forms)):
+        if kept[i] <= 0:
+            continue
+        fill_left(left, i, absorbed, loadings, parts, columns, groups, numbers)
+        for c in range(len(left)):
+            for other in range(len(left)):
+                forms[i] += left[c] * left[other] * schur[c, other]
+        level = np.int64(groups[largest, i])
+        forms[i] += own[level]
+        for a in range(len(others)):
+            first = others[a, 1] + np.int64(groups[others[a, 0], i])
+            for b in range(len(others)):
+                forms[i] += inverse[first, others[b, 1] + np.int64(groups[others[b, 0], i])]
+            for place in range(starts[level], starts[level + 1]):
+                forms[i] -= 2.0 * shares[place] * inverse[first, columns_of[place]]
+
+
+@compiled
 def add_left(
     scores,
     squares,
@@ -136,15 +187,7 @@ def add_left(
     for i in range(len(score)):
         if frequency[i] <= 0:
             continue
-        left[:] = 0.0
-        for a in range(len(absorbed)):
-            level = absorbed[a, 1] + np.int64(groups[absorbed[a, 0], i])
-            for c in range(len(left)):
-                left[c] -= loadings[level, c]
-        for k in range(len(parts)):
-            place = parts[k, 0] + (np.int64(groups[parts[k, 1], i]) if parts[k, 1] >= 0 else 0)
-            if columns[place] >= 0:
-                left[columns[place]] += numbers[parts[k, 2], i] if parts[k, 2] >= 0 else 1.0
+        fill_left(left, i, absorbed, loadings, parts, columns, groups, numbers)
         if len(rows):
             rows[cluster[i]] += frequency[i]
             for c in range(len(left)):

@@ -16,8 +16,9 @@ import numpy as np
 
 from tfglm.data.numbered import empty_slots, number_rows
 from tfglm.design.design import Design
-from tfglm.engine.cell_kernels import add_left, add_numbered, widen
+from tfglm.engine.cell_kernels import add_forms, add_left, add_numbered, widen
 from tfglm.engine.evaluated import Evaluated
+from tfglm.engine.leverage import TOO_NEAR
 from tfglm.engine.passes import OTHER_PASSES, Pass, SumPass
 from tfglm.engine.sums import WEIGHT
 
@@ -124,6 +125,7 @@ class Left:
     scores: np.ndarray
     squares: np.ndarray
     products: np.ndarray
+    alone: np.ndarray
     number: int
     loadings: np.ndarray
     columns: np.ndarray
@@ -135,6 +137,9 @@ class LeftPass(Pass):
 
     - `left`: by cluster the rows, then the scores. Without clusters it is the products of the covariates with the squared scores;
       only the lower triangle is filled.
+    - `left_hc2` and `left_hc3`: the same without clusters, with the squared scores divided by 1 - h and (1 - h)^2, where h is the
+      leverage; the state has `sparse_information.SparsePart.inverse_parts` and `schur_inverse`. Then the number of rows of
+      leverage 1, which are left out.
     - `columns`: by cluster the weights of the information matrix, then their products with what is left of the covariates, then
       with its squares. `products` has all products of two covariates instead of the squares, of which only the lower triangle is
       filled.
@@ -149,6 +154,7 @@ class LeftPass(Pass):
             np.zeros((clusters, free)),
             np.zeros((clusters, free, widths[self.name]) if self.name in widths else (0, 0, 0)),
             np.zeros((0, 0) if clusters else (free, free)),
+            np.zeros(int(self.name in OVER)),
             number,
             loadings,
             state["columns"].astype(np.int64),
@@ -167,16 +173,41 @@ class LeftPass(Pass):
         groups = rows.crossed_groups if partial.number else rows.groups
         cluster = groups[len(design.groupings) + partial.number] if len(partial.rows) else np.zeros(0, groups.dtype)
         factors = block.terms.score, rows.frequency
-        if self.name != "left":
+        if self.name in ("columns", "products"):
             factors = block.terms.weight, block.terms.weight
         dense = self._passes.parts[[k for k in range(len(design.parts)) if k not in design.absorbed_parts]]
+        if self.name in OVER:
+            fixed = self._absorbed, partial.loadings, dense, partial.columns, rows.groups, block.numbers
+            remaining = 1.0 - self._leverage(block, fixed)
+            alone = rows.kept & (remaining <= TOO_NEAR)
+            partial.alone += np.count_nonzero(alone)
+            score = np.where(alone, 0.0, block.terms.score / np.where(alone, 1.0, remaining) ** (OVER[self.name] / 2))
+            factors = score, rows.frequency
         sums = partial.scores, partial.squares, partial.rows, partial.products
         about = self._absorbed, partial.loadings, dense, partial.columns
         add_left(*sums, cluster, *factors, *about, rows.groups, block.numbers, np.zeros(partial.loadings.shape[1]))
 
+    def _leverage(self, block: Evaluated, fixed: tuple[np.ndarray, ...]) -> np.ndarray:
+        """The leverage of each row, [rows]. A row that represents several rows has the leverage of one of these."""
+        design, state, absorbed = self._passes.design, block.state, self._absorbed
+        largest = max(range(len(absorbed)), key=lambda k: design.parts[design.absorbed_parts[k]].size)
+        others = np.delete(absorbed, largest, axis=0)
+        sizes = [design.parts[k].size for k in np.delete(design.absorbed_parts, largest)]
+        others[:, 1] = np.cumsum([0, *sizes])[:-1]
+        places = (state[name].astype(np.int64) for name in ("starts", "columns of shares"))
+        forms, kept, schur = np.zeros(len(block.rows.flag)), block.rows.frequency, state["schur_inverse"]
+        inverse = (*places, state["shares"], state["own"], state["inverse"])
+        add_forms(forms, kept, schur, *inverse, absorbed[largest, 0], others, fixed, np.zeros(len(schur)))
+        return forms * np.divide(block.terms.weight, kept, out=np.zeros_like(forms), where=kept > 0)
+
     def vector(self, partial: Left) -> np.ndarray:
-        return np.concatenate([partial.rows, partial.scores.ravel(), partial.squares.ravel(), partial.products.ravel()])
+        sums = partial.rows, partial.scores, partial.squares, partial.products, partial.alone
+        return np.concatenate([each.ravel() for each in sums])
+
+
+OVER = {"left_hc2": 1, "left_hc3": 2}
+"""The powers of 1 - leverage by which passes divide the squared scores."""
 
 
 OTHER_PASSES |= {"cells": PairPass, **dict.fromkeys(BY_PAIR.values(), PairedPass)}
-OTHER_PASSES |= dict.fromkeys(("left", "columns", "products"), LeftPass)
+OTHER_PASSES |= dict.fromkeys(("left", *OVER, "columns", "products"), LeftPass)

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 
+from tfglm.config.std_errors import BY_LEVERAGE
 from tfglm.data.numbered import Numbered
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
@@ -20,7 +21,7 @@ from tfglm.distribute.executor import Executor
 from tfglm.distribute.reduction import pairwise
 from tfglm.engine.blocks import Signature
 from tfglm.engine.cell_kernels import add_numbered
-from tfglm.engine.cells import BY_PAIR, NO_CLUSTER, pairs_of_absorbed
+from tfglm.engine.cells import BY_PAIR, NO_CLUSTER, OVER, pairs_of_absorbed
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -33,6 +34,7 @@ from tfglm.solvers.cluster_sums import Columns, Scores
 from tfglm.solvers.information import Blocks, Factored, assemble, gradient, null_vectors
 from tfglm.solvers.objective import NOT_FACTORED, CountedRows, Objective, Point, Separation, Solution
 from tfglm.solvers.pattern import Pattern
+from tfglm.solvers.plain import refuse_leverage_of_one
 from tfglm.solvers.prepare import by_coefficient, initial_status, null_model
 from tfglm.solvers.run import Run
 from tfglm.solvers.separation import terms_in
@@ -345,8 +347,12 @@ class AbsorbedObjective(Objective):
         )
 
     def meat(self, bread: Bread, solution: Solution) -> Blocks:
-        free = len(bread.dense)
-        sums = self._left(solution, "left")
+        free, kind = len(bread.dense), self.design.inference.std_errors
+        sums = self._left(solution, f"left_{kind.lower()}" if kind in BY_LEVERAGE else "left")
+        if kind in BY_LEVERAGE:
+            sums, alone = sums[:-1], sums[-1]
+            none = {("alone", number): np.zeros(1) for number in range(len(self.design.groupings))}
+            refuse_leverage_of_one(self.design, {"alone": alone} | none, self.counts)
         lower = np.tril(sums.reshape(free, free))
         return Blocks(bread.dense, bread.eliminated, lower + np.tril(lower, -1).T, np.zeros((free, 0)), np.zeros(0))
 
@@ -387,6 +393,9 @@ class AbsorbedObjective(Objective):
         columns[dense] = np.arange(len(dense))
         state = workload.state(solution.point.coefficients) | {"loadings": factored.projection, "columns": columns}
         state |= {"clustering": np.array([float(clustering)])}
+        if what in OVER:
+            assert isinstance(factored.blocks, SparseBlocks)
+            state |= factored.blocks.sparse.inverse_parts() | {"schur_inverse": factored.schur_inverse()}
         of_signatures = [
             self.executor.sum(workload.passes(signature).named(what).task, calls, state)
             for signature, calls in workload.calls.items()

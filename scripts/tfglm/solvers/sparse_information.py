@@ -27,7 +27,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from tfglm.engine.cell_kernels import subtract_product, subtract_squares
+from tfglm.engine.cell_kernels import add_own_forms, subtract_product, subtract_squares
 from tfglm.errors import UserError
 from tfglm.solvers.approximate_cholesky import ApproximateCholesky
 from tfglm.solvers.information import Blocks, Factored
@@ -62,6 +62,9 @@ AT_ONCE = 16
 EMPTY = 1e-13
 """A diagonal entry of T is 0 below this share of the entry in M. All rows of such a level have the same level of the largest
 factor, and the rest is rounding."""
+
+SINGULAR = 1e-11
+"""Smallest pivot of T, with a diagonal of 1, that is no rounding error."""
 
 
 def product(matrix: scipy.sparse.sparray, vectors: np.ndarray) -> np.ndarray:
@@ -108,6 +111,29 @@ class SparsePart:
         ]
         places = [slice(start, start + size) for start, size in starts]
         return [(place, ApproximateCholesky.of(*args, own[place], EMPTY * own[place], place)) for place in places]
+
+    def inverse_parts(self) -> dict[str, np.ndarray]:
+        """M^- in the parts that leverages need (engine.cells): the dense `inverse` of T [o, o], D_e^-1 E in compressed sparse
+        rows, and `own`, the entry of M^- for each level of the largest factor.
+
+        T is singular. Pivoted Cholesky factors a largest regular part of it (Higham, Accuracy and Stability of Numerical
+        Algorithms, 10.3), and the other entries of the inverse are 0. Quadratic forms of rows do not depend on the choice.
+        """
+        (with_largest, among), inverse = self._blocks, self._inverse[:, 0]
+        starts, columns = self.pattern.with_largest.starts, self.pattern.with_largest.columns
+        shares = with_largest.data * np.repeat(inverse, np.diff(starts))
+        moved = scipy.sparse.csr_array((shares, columns, starts), shape=with_largest.shape)
+        left = (among + among.T - with_largest.T @ moved).toarray() + np.diag(self.diagonal[self.pattern.others])
+        result = np.zeros_like(left)
+        if len(left):
+            scale = np.sqrt(self._inverse_diagonal)
+            factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(left * scale * scale.T, tol=SINGULAR, lower=1)
+            kept = pivots[:rank] - 1
+            result[np.ix_(kept, kept)] = scipy.linalg.cho_solve((factor[:rank, :rank], True), np.eye(rank))
+            result *= scale * scale.T
+        own = inverse.copy()
+        add_own_forms(starts, columns, shares, result, own)
+        return {"inverse": result, "starts": starts, "columns of shares": columns, "shares": shares, "own": own}
 
     def _preconditioned(self, vectors: np.ndarray) -> np.ndarray:
         """The preconditioner times vectors, [o, columns]."""
