@@ -97,6 +97,9 @@ class Column:
         )
 
 
+COUNTED = ("split", "pattern", "rows", "text", "integer", "number")
+"""What counts of values need of a table of levels."""
+
 VALUE_TYPES = {"text": pl.String, "integer": pl.Int64, "number": pl.Float64}
 """The type of the values of a column, by kind."""
 
@@ -241,17 +244,19 @@ def without(tables: Sequence[pl.DataFrame], lacking: Sequence[np.ndarray]) -> pl
     return joined.filter((joined["split"] == "predict") | pl.Series(~np.concatenate(lacking)[patterns]))
 
 
-def used_levels(files: Iterable[IngestedFile], required: Collection[str], column: str) -> pl.DataFrame:
+def used_levels(
+    files: Iterable[IngestedFile], required: Collection[str], column: str, parts: Sequence[str] | None = None
+) -> pl.DataFrame:
     """Return the tables of levels with the codes of a column of the data, without the rows that lack a required value. For
-    the split `predict` they count all rows."""
-    of_files = [(file.levels(file.codes(column).name), lacking_patterns(file, required)) for file in files]
+    the split `predict` they count all rows. `parts` are as in `IngestedFile.levels`."""
+    of_files = [(file.levels(file.codes(column).name, parts), lacking_patterns(file, required)) for file in files]
     return without(*zip(*of_files, strict=True))
 
 
 def training_values(files: Iterable[IngestedFile], column: str, kind: Kind, required: Collection[str]) -> pl.DataFrame:
     """Return the distinct values of a column in the training rows that lack no required value, sorted, and their rows. The
     values are unmerged, regardless of data.rare. Columns: `value`, `rows`."""
-    return counted_values(used_levels(files, required, column), kind)
+    return counted_values(used_levels(files, required, column, COUNTED), kind)
 
 
 def counted_levels(column: Column, files: Iterable[IngestedFile], required: Collection[str]) -> pl.DataFrame:

@@ -170,8 +170,9 @@ class IngestedFile:
         checksums = digests.read(path.with_name(CHECKSUMS), manifest.digests[CHECKSUMS], delete=path)
         return cls(path.parent, manifest, np.load(io.BytesIO(checksums)), small)
 
-    def levels(self, name: str) -> "pl.DataFrame":
-        """The rows of `levels.parquet` of a stored column. Raises UserError if the file has changed since it was loaded."""
+    def levels(self, name: str, parts: Sequence[str] | None = None) -> "pl.DataFrame":
+        """The rows of `levels.parquet` of a stored column: some `parts`, or all. Raises UserError if the file has
+        changed since it was loaded."""
         # Here and below: workers read shards alone, and these start threads, before which processes are to be forked.
         import polars as pl
         import pyarrow as pa
@@ -180,13 +181,17 @@ class IngestedFile:
         path = self.folder / LEVELS
         try:
             if self._small_levels is not None:
-                return tables_by_column(self._small_levels)[name]
+                table = tables_by_column(self._small_levels)[name]
+                return table[list(parts)] if parts else table
             with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-                place = list(self._columns).index(name) if file.num_row_groups > 1 else 0
-                table = pl.DataFrame(file.read_row_group(place, use_threads=False))
+                if file.num_row_groups > 1:  # each of one column
+                    read = parts or [part for part in file.schema_arrow.names if part != "column"]
+                    place = list(self._columns).index(name)
+                    return pl.DataFrame(file.read_row_group(place, columns=read, use_threads=False))
+                table = pl.DataFrame(file.read_row_group(0, use_threads=False))
         except (OSError, pa.ArrowException) as error:
             raise digests.changed(path, str(error).splitlines()[0], delete=self.folder / MANIFEST) from error
-        return table.filter(pl.col("column") == name).drop("column")
+        return table.filter(pl.col("column") == name)[list(parts or table.columns[1:])]
 
     def shard_checksums(self) -> Iterator[tuple[Shard, np.ndarray]]:
         """Yield each shard with the checksums of its blocks, uint64 [blocks, columns]."""
@@ -256,7 +261,8 @@ class IngestedFile:
                 # All are read together, and kept: most are wanted.
                 tables = read_tables(self._small_levels, ("code", *dict.fromkeys(kinds.values())))
             else:
-                kinds, tables = {name: self.column(name).kind}, {name: self.levels(name)}
+                kind = self.column(name).kind
+                kinds, tables = {name: kind}, {name: self.levels(name, ("code", kind))}
             for each, kind in kinds.items():
                 levels = tables[each]
                 codes, rows = np.unique(levels["code"].to_numpy(), return_index=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfglm.data.kinds import ABSENT, RARE, Kind
+from tfglm.data.kinds import Kind
 
 IMAGE = "image"
 """The name in `Numeric.learnt` of the function that turns an image into numbers."""
@@ -36,14 +36,17 @@ class Categorical:
         has_order = self.coding in ("contr.poly", "contr.helmert", "contr.diff")
         return has_order and self.column_kind == "text" and len(self.levels) > 2
 
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The levels that represent one value each. A value may be written like a level that stands for others, in a column
+        that has no such level."""
+        return self.levels[: len(self.levels) - bool(self.rare) - self.missing]
+
     @cached_property
     def numbers(self) -> dict[str | None, int]:
         """The number of the level that each value has, by its label; None is a missing value."""
-        # A value may be written like a level that stands for others, in a column that has no such level.
-        collective = [RARE] * bool(self.rare) + [ABSENT] * self.missing
-        values = self.levels[: len(self.levels) - len(collective)]
-        numbers: dict[str | None, int] = {level: number for number, level in enumerate(values)}
-        numbers |= dict.fromkeys(self.rare, len(values))
+        numbers: dict[str | None, int] = {level: number for number, level in enumerate(self.values)}
+        numbers |= dict.fromkeys(self.rare, len(self.values))
         return numbers | ({None: len(self.levels) - 1} if self.missing else {})
 
 

@@ -15,7 +15,7 @@ from tfglm.design.factors import Categorical
 def levels_by_code(factor: Categorical, files: Sequence[IngestedFile], otherwise: int) -> list[np.ndarray]:
     """Return the level number of each code of a column, for each file, int32; code 0 is a missing value, and values without
     a level get `otherwise`."""
-    missing = np.int32(factor.numbers.get(None, otherwise))
+    missing = np.int32(len(factor.levels) - 1 if factor.missing else otherwise)
     return [
         np.append(missing, of_file)
         for of_file in looked_up(factor.column, factor.column_kind, files, _table(factor), otherwise)
@@ -38,6 +38,7 @@ def looked_up(
 @lru_cache(maxsize=64)
 def _table(factor: Categorical) -> pl.DataFrame:
     """The number of the level that each value has."""
-    known = {value: number for value, number in factor.numbers.items() if value is not None}
-    columns = {"value": list(known), "level": list(known.values())}
-    return pl.DataFrame(columns, {"value": pl.String, "level": pl.Int32})
+    # Not by `numbers`: a dict of millions of levels takes ten times the memory.
+    values = [*factor.values, *factor.rare]
+    levels = np.minimum(np.arange(len(values), dtype=np.int32), len(factor.values))
+    return pl.DataFrame({"value": values, "level": levels}, {"value": pl.String, "level": pl.Int32})

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -159,7 +160,11 @@ def pass_of(design: str, settings: Mapping[str, Any]) -> Pass:
 
 @lru_cache(maxsize=8)
 def _passes_of(design: str, signature: str) -> "Passes":
-    return Passes(Design.from_json(design), Signature.of(json.loads(signature)))
+    return Passes(_designs.get(design) or Design.from_json(design), Signature.of(json.loads(signature)))
+
+
+_designs: WeakValueDictionary[str, Design] = WeakValueDictionary()
+"""The designs of this process by their JSON, so that a process that sums its own rows holds millions of levels once."""
 
 
 OTHER_PASSES: dict[str, Callable[["Passes", str], Pass]] = {}
@@ -227,6 +232,7 @@ class Passes:
     @cached_property
     def document(self) -> Document:
         """The design as tasks name it."""
+        _designs[self.design.as_json] = self.design
         return Document.of(self.design.as_json)
 
     def _stages(self, name: str) -> list[Stage]:
