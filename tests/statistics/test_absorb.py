@@ -237,8 +237,13 @@ def test_levels_that_no_row_connects_lower_the_degrees_of_freedom(flights, tmp_p
     kept = pd.get_dummies(frame["tail"]).join(pd.get_dummies(frame["route"]).drop(columns=[0, 100]))
     dense = np.column_stack([frame[["x", "z"]], frame.origin == "JFK", frame.origin == "LGA", kept]).astype(float)
     assert np.linalg.matrix_rank(dense) == dense.shape[1] == 4 + rank
-    expected = np.linalg.lstsq(dense, frame.delay, rcond=None)[0][:4]
-    assert table_of(design, fitted).loc[COVARIATES, "estimate"].to_numpy() == pytest.approx(expected, rel=1e-8)
+    expected = np.linalg.lstsq(dense, frame.delay, rcond=None)[0]
+    assert table_of(design, fitted).loc[COVARIATES, "estimate"].to_numpy() == pytest.approx(expected[:4], rel=1e-8)
+    in_largest = half == half.mode()[0]
+    for factor, levels in zip(fitted.summary["absorbed"]["factors"], (frame["tail"], frame.route), strict=True):
+        effects = pd.Series(expected[4:], kept.columns).reindex(levels[in_largest]).fillna(0.0)
+        assert (factor["connected_sets"], factor["rows_of_largest_set"]) == (2, in_largest.sum())
+        assert factor["variance_of_effects"] == pytest.approx(effects.var(ddof=0), rel=1e-7)
 
 
 @pytest.mark.slow

@@ -147,6 +147,26 @@ def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | 
     return pd.DataFrame(rows, columns=["", "standard deviation", "95 % interval"])
 
 
+def absorbed_effects(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | None:
+    """How many levels of each absorbed factor have an effect, which were left out, and how much the effects vary over the rows
+    of the largest connected set; None without absorbed factors."""
+    columns = {
+        "effects": "levels",
+        "left out: a single row": "singletons",
+        "left out: one outcome": "separated",
+        "connected sets": "connected_sets",
+        "rows of the largest": "rows_of_largest_set",
+    }
+    rows = [
+        {"": words.term(each["factor"])}
+        | {name: f"{each[key]:,}" for name, key in columns.items()}
+        | {"standard deviation of effects": four_that_count(each["variance_of_effects"] ** 0.5)}
+        for each in fit.get("absorbed", {}).get("factors", [])
+        if "connected_sets" in each  # absent in a fit of an earlier version
+    ]
+    return pd.DataFrame(rows) if rows else None
+
+
 def profiles(fit: Mapping[str, Any], ratio: str | None) -> pd.DataFrame | None:
     """The profile likelihood intervals of combinations of coefficients beside Wald's, and of their exponential `ratio`, if these
     have a meaning; None without any."""

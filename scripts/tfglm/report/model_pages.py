@@ -13,7 +13,7 @@ from tfglm import digests
 from tfglm.errors import counted
 from tfglm.formula.parse import term_of
 from tfglm.report.class_effects import classes_compared
-from tfglm.report.coefficients import profiles, sheet, variance_components
+from tfglm.report.coefficients import absorbed_effects, profiles, sheet, variance_components
 from tfglm.report.confusion import confusion_plot
 from tfglm.report.curves import effects_plot
 from tfglm.report.drawing import nothing
@@ -63,6 +63,7 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
         sheet=sheet(table, ratio, results.settings.confidence, results.words),
         shapes=shapes_of(fit, results.curves, results.words) if results.has_curves else [],
         components=variance_components(fit, results.words),
+        absorbed=absorbed_effects(fit, results.words),
         profiles=profiles(fit, ratio),
         picture=panels(picture),
     )

@@ -420,6 +420,7 @@ class AbsorbedObjective(Objective):
                     "separated": int(np.count_nonzero(self.status[part.where] == SEPARATED)),
                     "redundant": self.index.pattern.redundant[number],
                     "nested_in_clusters": k in self.index.nested,
+                    **self.effects(number, fitted.coefficients),
                 }
             )
         return {
@@ -436,6 +437,22 @@ class AbsorbedObjective(Objective):
                 "rows_left_out": left_out,
                 "rows_of_singletons": left_out - self.kept.rows_separated - rows_across,
             },
+        }
+
+    def effects(self, number: int, coefficients: np.ndarray) -> dict[str, float | int]:
+        """The connected sets of the levels of absorbed factor `number`, the rows of the largest set, and the variance of the
+        estimated effects over these rows. Effects of two sets cannot be compared. The variance has the sampling errors of
+        the effects in it (Andrews et al., Journal of the Royal Statistical Society A 171, 2008)."""
+        part = self.design.parts[self.design.absorbed_parts[number]]
+        rows = self.counts["rows", self.design.groupings.index(part.grouping)]
+        sets = self.index.pattern.sets(number)
+        by_set = np.bincount(sets, rows)
+        weights = np.where(sets == by_set.argmax(), rows, 0.0)
+        effects = coefficients[part.where] - np.average(coefficients[part.where], weights=weights)
+        return {
+            "connected_sets": int(np.count_nonzero(by_set)),
+            "rows_of_largest_set": int(by_set.max()),
+            "variance_of_effects": float(np.average(effects**2, weights=weights)),
         }
 
     def remarks(self) -> list[str]:

@@ -147,6 +147,14 @@ class Pattern:
         """The components of each two factors."""
         return {pair: self.components(*pair) for pair in combinations(range(len(self.factors)), 2)}
 
+    def sets(self, factor: int) -> np.ndarray:
+        """The connected set of each level of a factor, [levels]. Levels of one set are connected through each other factor."""
+        sets = np.zeros(self.factors[factor].stop - self.factors[factor].start, np.int64)
+        for pair, (count, component) in self._components.items():
+            if factor in pair:
+                sets = np.unique(sets * (count + 1) + component[self.factors[factor]] + 1, return_inverse=True)[1]
+        return sets
+
     @cached_property
     def redundant(self) -> tuple[int, ...]:
         """The number of levels of each factor that earlier factors make redundant.
