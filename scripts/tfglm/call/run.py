@@ -181,7 +181,7 @@ def _fitted(
     raw = {"data": {"files": list(map(str, sources.values())), "split": {"train": "TRUE"}, **of_data}}
     raw["data"]["columns"] = [*names, *of_data.get("derive", {}), *({FILE, RANDOM} & {*columns_of(formula)})]
     config = load(raw | {"models": {name: model}}, "tfglm.fit")
-    parse(config.models[name].formula, f"models.{name}.formula")
+    parse(config.models[name].formula, f"models.{name}.formula", absorb=config.models[name].absorb)
     every = Layout(columns={column: LayoutColumn(type="string", source=source) for column, source in names.items()})
     if problems := column_problems(config, [every]):
         indexed = [f"`{level}`" for level in getattr(getattr(data, "index", None), "names", []) if level is not None]

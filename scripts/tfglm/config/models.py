@@ -22,7 +22,7 @@ from tfglm.config.comparisons import ComparisonsConfig, LikelihoodConfig
 from tfglm.config.families import FamilyName, LinkConfig
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import StdErrors, WrittenErrors, parsed
-from tfglm.formula.read import columns_of, covariates_in
+from tfglm.formula.read import absorbed_too, columns_of, covariates_in
 from tfglm.formula.response import response_column
 
 
@@ -179,12 +179,11 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
             raise ValueError(
                 "absorb: the formula has no term beside the absorbed factors, so nothing would be reported; add one"
             )
-        for name in covariates_in(self.formula):
-            if name in self.absorb:
-                raise ValueError(
-                    f"absorb: `{name}` is in the formula too; an absorbed factor has no coefficients to show, so "
-                    "remove it from one of the two"
-                )
+        for name in absorbed_too(self.formula, self.absorb):
+            raise ValueError(
+                f"absorb: `{name}` is in the formula too; an absorbed factor has no coefficients to show, so "
+                f"remove it from one of the two, or write i({name}, x) for the effect of a number x at each level"
+            )
         return self
 
 

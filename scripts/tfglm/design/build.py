@@ -34,6 +34,7 @@ from tfglm.design.checks import (
 from tfglm.design.clusters import ClustersOf, clusters_of
 from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
+from tfglm.design.event_studies import OTHERS, cohorts_of
 from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Folds, Numeric
 from tfglm.design.kinds import MULTIPLICITIES, check_kinds
 from tfglm.design.levels import levels_by_code
@@ -57,7 +58,7 @@ from tfglm.families import FAMILIES, family_of
 from tfglm.formula.functions import LEARNING
 from tfglm.formula.parse import parse, parse_factor
 from tfglm.formula.response import computed_response, reason_of
-from tfglm.formula.terms import Absorbed, Covariate, Intercept, RandomEffects, Smooth, Term, Transformed
+from tfglm.formula.terms import Absorbed, Covariate, EventStudy, Intercept, RandomEffects, Smooth, Term, Transformed
 
 WIDEST_OFFSET = 20.0
 """Largest standard deviation of an offset whose mean is its exponential (or nearly so). At this size two rows differ by a
@@ -146,7 +147,7 @@ class _DesignBuilder:
 
     def build(self, model: str) -> Design:
         settings, where = self.settings, f"{self.where}.formula"
-        formula = parse(settings.formula, where)
+        formula = parse(settings.formula, where, absorb=settings.absorb)
         check_rows(self.dictionary)
         with_level = [name for name, column in self.dictionary.columns.items() if column.missing_rows is not None]
         with_order = [name for name, column in self.dictionary.columns.items() if column.order]
@@ -238,6 +239,8 @@ class _DesignBuilder:
         return self.dictionary.columns[name]
 
     def term(self, term: Term, where: str) -> DesignTerm:
+        if isinstance(term, EventStudy):
+            return DesignTerm(self.event_study(term, where), (term.name,))
         categorical, numeric, smooth = [], [], []
         for factor in self.factors_of(term, where):
             column = self.dictionary.columns[factor.columns[0]]
@@ -520,6 +523,23 @@ class _DesignBuilder:
         where = f"{self.where}.std_errors"
         columns = [self.column(name, where) for name in errors.columns]
         return clusters_of(errors, columns, self.files, self.dictionary, where)
+
+    def event_study(self, term: EventStudy, where: str) -> EventStudy:
+        """The term of an event study, whose factor has the level OTHERS for all rows without a coefficient, the reference."""
+        settings, column = self.settings, self.column(term.column, where)
+        if FAMILIES[settings.family].of_classes or settings.l1 or settings.l2 or settings.path:
+            raise UserError(
+                f"{where}: `{term.name}`: an event study is of a number or an event, without a penalty; write "
+                f"C({term.cohort}) and C({term.period})"
+            )
+        counted = counted_levels(column, self.files, self.dictionary.required)
+        cohorts = cohorts_of(term, dict(counted.iter_rows()), where)
+        levels = *cohorts.treated, OTHERS
+        self.categorical[term.name] = Categorical(
+            term.name, column.name, column.kind, levels, cohorts.others, reference=OTHERS
+        )
+        self.remarks += cohorts.remarks
+        return cohorts.term
 
     def categorical_factor(self, factor: Term, column: Column, where: str) -> Categorical:
         """The factor with its levels. Raises UserError if there are too many or too few."""

@@ -44,7 +44,7 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
         with problems.collected():
             check_tables(place, model.by, model.identity, kinds)
         with problems.collected():
-            formula = parse(model.formula, f"{place}.formula")
+            formula = parse(model.formula, f"{place}.formula", absorb=getattr(model, "absorb", ()))
         if formula is None:
             unparsed.add(f"{place}.formula")
         else:

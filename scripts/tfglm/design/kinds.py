@@ -280,7 +280,7 @@ def check_absorbed(where: str, absorbed: Collection[str], named: Mapping[str, It
                 problems.messages.append(
                     f"{where}.{key}: there is no `{INTERCEPT}` where factors are absorbed, which take its place; take it out"
                 )
-            elif not set(columns_of(term)).isdisjoint(absorbed):
+            elif {*columns_of(term)} <= {*absorbed}:
                 problems.messages.append(
                     f"{where}.{key}: `{name}` is of an absorbed factor, whose coefficients are not reported\n"
                     f"  write the factor into the formula, or take it out of {where}.{key}"

@@ -295,7 +295,7 @@ def at_reference(design: Design, references: Mapping[str, int], null: np.ndarray
     with_number = Counter((part.term.equation, part.multiplier) for part in design.parts)
     for part in design.parts:
         is_alone = with_number[part.term.equation, part.multiplier] == 1 and not of_curves[:, part.where].any()
-        if part.multiplier and is_alone:
+        if part.multiplier and is_alone and not any(factor.is_indicator for factor in part.term.kind.factors):
             continue
         numbers = np.array([references[name] for name in part.grouping], int)
         counts[part.where] = (design.levels(part.grouping) == numbers).sum(1)

@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
@@ -11,6 +12,7 @@ from tfglm.formula import arithmetic
 from tfglm.formula.functions import FUNCTIONS
 from tfglm.formula.hints import example, hints
 from tfglm.formula.names import without_class
+from tfglm.formula.parts import event_study
 from tfglm.formula.response import computed_response
 from tfglm.formula.terms import (
     CODINGS,
@@ -18,6 +20,7 @@ from tfglm.formula.terms import (
     ONE,
     CategoricalFactor,
     Covariate,
+    EventStudy,
     Formula,
     FunctionCall,
     Interaction,
@@ -45,9 +48,9 @@ ALSO_CALLED = {"Sum": "contr.sum", "Helmert": "contr.helmert", "Poly": "contr.po
 """Of patsy."""
 
 
-def parse(formula: str, where: str, whole: bool = True) -> Formula:
+def parse(formula: str, where: str, whole: bool = True, absorb: Collection[str] = ()) -> Formula:
     """Parse a formula. `where` is the config key that the errors name. One that is not the `whole` of a model's, as some of its
-    terms that a key names, need not have what `i()` compares with.
+    terms that a key names, need not have what `i()` compares with; one with columns to `absorb` may have it there.
 
     Raises UserError for what is not a formula, and for what the engine cannot fit, with what to write for what other programs
     would take.
@@ -60,7 +63,8 @@ def parse(formula: str, where: str, whole: bool = True) -> Formula:
     try:
         parsed = _parsed(formula, where)
         if whole:
-            check_indicators(parsed.terms, parsed.intercept, where)
+            if not absorb:
+                check_indicators(parsed.terms, parsed.intercept, where)
             parsed = replace(parsed, terms=tuple(with_main_effect(term, parsed.terms) for term in parsed.terms))
             surface = next((term for term in parsed.terms if term.has_constant and not term.by), None)
             if surface and not parsed.intercept:
@@ -200,18 +204,44 @@ def parse_term(expression: str, term: str, where: str) -> Term:
         return parse_smooth(call_of(expression, term, where), term, where)
     if expression.startswith(("te(", "ti(")):
         return parse_tensor_product(call_of(expression, term, where), term, where)
+    if expression.startswith("sunab("):
+        return parse_event_study(call_of(expression, term, where), term, where)
     if not expression.startswith("i("):
         return parse_factor(expression, term, where)
     match call_of(expression, term, where):
-        case ast.Call(args=[ast.Name(column), *others], keywords=keywords) if len(others) <= 1 and all(
+        case ast.Call(args=[ast.Name(column), *others], keywords=keywords) if len(others) + len(keywords) <= 2 and all(
             keyword.arg == "ref" for keyword in keywords
         ):
-            reference = level_of(keywords[0].value, term, where) if keywords else None
+            references = [*others[1:], *(keyword.value for keyword in keywords)]
+            reference = level_of(references[0], term, where) if references else None
             levels = CategoricalFactor(column, reference, is_indicator=reference is not None)
-            return Interaction((levels, parse_factor(ast.unparse(others[0]), term, where))) if others else levels
+            match others:
+                case []:
+                    return levels
+                case [ast.Attribute(ast.Name("i"), other), *_]:
+                    return Interaction((levels, CategoricalFactor(other)))
+            return Interaction((levels, parse_factor(ast.unparse(others[0]), term, where)))
     raise UserError(
-        f"{where}: `{short(term)}`: i() takes a column, a number that it multiplies, and ref, "
+        f"{where}: `{short(term)}`: i() takes a column, a number or factor that it multiplies, and ref, "
         + example(expression, "as in i({x}, {z}, ref='level')")
+    )
+
+
+def parse_event_study(node: ast.expr, term: str, where: str) -> EventStudy:
+    """The term of fixest's `sunab(cohort, period, ref.p=-1)`."""
+    match node:
+        case ast.Call(args=[ast.Name(cohort), ast.Name(period)], keywords=[] | [ast.keyword("ref_p")] as keywords):
+            before = [-1]
+            with suppress(*NO_CALL, TypeError):
+                before = ast.literal_eval(keywords[0].value) if keywords else before
+                before = before if isinstance(before, list | tuple) else [before]
+            if before and all(type(each) is int for each in before):
+                return EventStudy(event_study(cohort, period)[0], cohort=cohort, period=period, before=tuple(before))
+    raise UserError(
+        f"{where}: `{short(term)}`: sunab() takes the columns of a cohort (when its units are first treated) and of a "
+        "period, and as ref.p whole numbers of periods since the treatment, "
+        + example(term.partition("(")[2], "as in sunab({x}, {z}, ref.p=-1)")
+        + "; the table event_study has the average effect too, so there is no `att`"
     )
 
 
@@ -522,5 +552,5 @@ def parse_levels(node: ast.Call, column: str, term: str, where: str) -> Categori
 def not_supported(term: str, where: str, remedy: str = "") -> UserError:
     return UserError(
         f"{where}: `{short(term)}` is not supported{remedy}; define a column for it under data.derive\n"
-        f"  the functions are: C, i, {', '.join(FUNCTIONS)}"
+        f"  the functions are: C, i, sunab, {', '.join(FUNCTIONS)}"
     )

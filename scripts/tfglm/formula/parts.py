@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfglm.errors import short
+from tfglm.formula.terms import BETWEEN_COLUMNS, NEVER
 from tfglm.formula.text import QUOTED, end_of_brackets
 
 NESTED = re.compile(r"\(([^()|]*)(\|\|?)\s*(\w+(?:\s*[/:]\s*\w+)+)\s*\)")
 """lme4's random effects of nested factors, `(1 | a/b)`, and of combinations, `(1 | a:b)`."""
+
+EVENT_STUDY = re.compile(rf"{QUOTED.pattern}|(?<![\w.])sunab\(\s*(\w+)\s*,\s*(\w+)\s*[,)]")
 
 OFFSET = re.compile(rf"{QUOTED.pattern}|(?<![\w.])offset\(")
 
@@ -32,9 +35,10 @@ def parts_of(formula: str) -> Parts:
     """
     left, tilde, right = formula.partition("~")
     sum_, *others = at_bars(right)
-    if not tilde or not (others or OFFSET.search(sum_) or NESTED.search(sum_)):
+    studies = [event_study(*match.groups()) for match in EVENT_STUDY.finditer(sum_) if match[1]]
+    if not tilde or not (others or studies or OFFSET.search(sum_) or NESTED.search(sum_)):
         return Parts(formula)
-    parts = without_offset(combined_groups(Parts(sum_)))
+    parts = without_offset(combined_groups(Parts(sum_, derive=tuple(studies))))
     if len(others) > 1 or "~" in "".join(others):
         raise ValueError(
             f"`{short(formula)}` has instruments or a third part, which cannot be fitted; take `|` and the rest out"
@@ -68,7 +72,13 @@ def at_bars(text: str) -> list[str]:
 
 def combination(names: Sequence[str]) -> tuple[str, str]:
     """A column of the combinations of values of several columns: its name, and its SQL."""
-    return "_".join(names), " || ' × ' || ".join(names)
+    return "_".join(names), f" || '{BETWEEN_COLUMNS}' || ".join(names)
+
+
+def event_study(cohort: str, period: str) -> tuple[str, str]:
+    """The column of `sunab(cohort, period)`, in which a row without a cohort is of one that is never treated; and its SQL."""
+    sql = f"CASE WHEN {cohort} IS NULL THEN '{NEVER}' ELSE {cohort} || '' END || '{BETWEEN_COLUMNS}' || {period}"
+    return f"sunab_{cohort}_{period}", sql
 
 
 def combined_groups(parts: Parts) -> Parts:

@@ -1,13 +1,13 @@
 """Formulas whose grammar is checked later: the columns that they name, and the terms that can be read so far."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
 from tfglm.errors import UserError
-from tfglm.formula.parse import NO_CALL, normalised, parse_term, term_of, without_bars
-from tfglm.formula.terms import Term
+from tfglm.formula.parse import NO_CALL, normalised, parse, parse_term, term_of, without_bars
+from tfglm.formula.terms import CategoricalFactor, EventStudy, Term
 from tfglm.formula.text import OPERATORS, QUOTED, words_of
 
 
@@ -33,6 +33,25 @@ def covariates_in(formula: str) -> list[str]:
     return columns_of(right_side(formula))
 
 
+def absorbed_too(formula: str, absorbed: Collection[str]) -> list[str]:
+    """The absorbed columns that a formula has as a term. In `i(year, x)` and `C(year):x` years have slopes of x."""
+    try:
+        terms = parse(formula, "formula", whole=False).terms
+    except UserError:
+        return []  # the formula is refused later
+    return [
+        name
+        for name in absorbed
+        if any(name in term.columns and not has_slopes(term, name, absorbed) for term in terms)
+    ]
+
+
+def has_slopes(term: Term, column: str, absorbed: Collection[str]) -> bool:
+    """Whether a term has slopes of another column, which is not absorbed, at the levels of a column."""
+    has_levels = any(isinstance(factor, CategoricalFactor) and factor.columns == (column,) for factor in term.factors)
+    return has_levels and not {*term.columns} <= {*absorbed}
+
+
 def right_side(formula: str) -> str:
     """The sum of terms of a formula."""
     return formula.partition("~")[2]
@@ -52,6 +71,11 @@ def factors_in(sum_: str) -> tuple[Term, ...]:
 def has_curves(formula: str) -> bool:
     """Whether a number is inside a function, so that no single coefficient shows its effect."""
     return any(factor.is_nonlinear for factor in factors_in(right_side(formula)))
+
+
+def has_event_study(formula: str) -> bool:
+    """Whether a formula has an event study, `sunab()`."""
+    return any(isinstance(factor, EventStudy) for factor in factors_in(right_side(formula)))
 
 
 def has_smooths(formula: str) -> bool:

@@ -18,6 +18,9 @@ INTERCEPT = "Intercept"
 THRESHOLD = "(Threshold)"
 """The name of the thresholds between ordered classes in all tables; no column can have it."""
 
+BETWEEN_COLUMNS, NEVER = " × ", "never"
+"""In a column of combinations between the values, and in a cohort's place where it has no value."""
+
 Kinds = Mapping[str, str | None]
 """The kind of each column, None if it is not known."""
 
@@ -158,6 +161,33 @@ class CategoricalFactor(Covariate):
     @property
     def bare(self) -> str:
         return self.column
+
+
+@dataclass(frozen=True)
+class EventStudy(CategoricalFactor):
+    """Sun and Abraham's `sunab(cohort, period)`: a coefficient for each cohort in each period from its treatment, except the
+    periods `before`. `column` has both, as `1998 × 2001`. In a design, periods that count from the treatment are relative."""
+
+    cohort: str = ""
+    period: str = ""
+    before: tuple[int, ...] = (-1,)
+    is_relative: bool = field(default=False, compare=False)
+    is_nonlinear = is_curve = True
+    is_plain = False
+
+    @property
+    def name(self) -> str:
+        references = "" if self.before == (-1,) else f", ref.p=[{', '.join(map(str, self.before))}]"
+        return f"sunab({self.cohort}, {self.period}{references})"
+
+    @property
+    def bare(self) -> str:
+        return self.name
+
+    def since(self, level: str) -> float:
+        """The periods since the treatment of a level; those of a cohort without a treatment are NaN."""
+        cohort, _, period = level.partition(BETWEEN_COLUMNS)
+        return float(period) - (0.0 if self.is_relative else float("nan" if cohort == NEVER else cohort))
 
 
 class Absorbed(CategoricalFactor):
@@ -316,6 +346,7 @@ STORED = (
     Covariate,
     Absorbed,
     CategoricalFactor,
+    EventStudy,
     Transformed,
     Interaction,
     Smooth,

@@ -40,13 +40,14 @@ class TooManyTermsError(ValueError):
     """A formula stands for too many terms."""
 
 
-PYTHON = {"^": "**", "as.factor": "factor"}
+PYTHON = {"^": "**", "as.factor": "factor", "ref.p": "ref_p"}
 """Python's writing of what R has in a formula."""
 
 
 def in_python(formula: str) -> str:
     """A formula as Python writes it, except in quotes."""
-    return re.sub(rf"{QUOTED.pattern}|\^|\bas\.factor(?=\()", lambda match: PYTHON.get(match[0], match[0]), formula)
+    words = rf"{QUOTED.pattern}|\^|\bas\.factor(?=\()|\bref\.p(?=\s*=)"
+    return re.sub(words, lambda match: PYTHON.get(match[0], match[0]), formula)
 
 
 def in_tree(text: str) -> ast.expr:

@@ -9,6 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from tfglm.errors import short
+from tfglm.formula.parse import term_of
+from tfglm.formula.terms import EventStudy
 from tfglm.report.drawing import GREY, MAIN, Panel, grid, halfway, literal, nothing, spread, two_colours
 from tfglm.report.ratios import Scale, scale_of
 
@@ -30,6 +32,11 @@ class Curve:
     def title(self) -> str:
         at = self.points["at"].iloc[0]
         return literal(short(f"{self.term}, {at}" if at else self.term, 36))
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it is the path of an event study, which has points and no line."""
+        return isinstance(term_of(self.term), EventStudy)
 
     @property
     def slope_of(self) -> str:
@@ -91,10 +98,16 @@ def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool, label: st
     points, limits = curve.points, curve.points[["ci_lower", "ci_upper"]].to_numpy().ravel()
     scale = scale_of(points["effect"].to_numpy(float), limits[np.isfinite(limits)], is_ratio)
     value = points["value"].to_numpy(float)
-    axes.set_xlim(value.min(), value.max())
+    room = 0.5 if curve.is_path else 0.0
+    axes.set_xlim(value.min() - room, value.max() + room)
     scale.apply(axes, along="y")
-    axes.fill_between(value, points["ci_lower"], points["ci_upper"], color=MAIN, alpha=0.2, linewidth=0)
-    axes.plot(value, points["effect"], color=MAIN)
+    if curve.is_path:
+        axes.vlines(value, points["ci_lower"], points["ci_upper"], color=MAIN)
+        axes.plot(value, points["effect"], "o", color=MAIN, markersize=3)
+        axes.axvline(-0.5, color=GREY, linestyle=":", linewidth=0.8)  # before it no effect
+    else:
+        axes.fill_between(value, points["ci_lower"], points["ci_upper"], color=MAIN, alpha=0.2, linewidth=0)
+        axes.plot(value, points["effect"], color=MAIN)
     reference = points["reference"].iloc[0]
     if not curve.slope_of:
         axes.plot(reference, 0.0, "s", color=GREY, markerfacecolor="white", markersize=4)

@@ -17,7 +17,8 @@ from tfglm.config import ResultsConfig
 from tfglm.errors import UserError, counted
 from tfglm.formula.names import without_class
 from tfglm.formula.parse import term_of
-from tfglm.formula.read import columns_of
+from tfglm.formula.read import columns_of, has_event_study
+from tfglm.formula.terms import EventStudy
 from tfglm.report import quality
 from tfglm.report.circumstances import circumstances
 from tfglm.report.class_effects import (
@@ -324,13 +325,18 @@ def curves(model: ModelResults) -> list[str] | None:
         return None
     from tfglm.report import shapes  # imports matplotlib, which a page without curves does not need
 
-    return shapes.shapes_of(model.fit, model.curves, model.words)
+    studies = model.table("event_study") if has_event_study(model.fit["formula"]) else None
+    return shapes.shapes_of(model.fit, model.curves, model.words, studies)
 
 
 def curves_by_column(model: ModelResults) -> dict[str, str]:
     """The shape of the only curve of a column in words; a column with several, or without a clear one, is left out."""
     factors = chain.from_iterable(term_of(str(term)).factors for term in model.coefficients["term"].unique())
-    labels = {model.words.column(factor.columns[0]): factor.columns[0] for factor in factors if factor.is_curve}
+    labels = {
+        factor.name if isinstance(factor, EventStudy) else model.words.column(factor.columns[0]): factor.columns[0]
+        for factor in factors
+        if factor.is_curve
+    }
     said = [(shape.partition(":")[0], shape) for shape in curves(model) or []]
     return {labels[name]: shape for name, shape in said if name in labels and "no clear change" not in shape}
 

@@ -16,7 +16,7 @@ from tfglm.config.layouts import how_values_are_read
 from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
 from tfglm.errors import writing
-from tfglm.formula.read import has_curves
+from tfglm.formula.read import has_curves, has_event_study
 from tfglm.report import combinations_page, drawing, home, model_pages, row_account, table_one
 from tfglm.report.model_results import ModelResults
 from tfglm.report.words import Words
@@ -68,6 +68,7 @@ def write_pages(
         **dict.fromkeys(("marginal_effects", "adjusted_means"), settings.marginal_effects),
         **{name: bool(getattr(settings, name)) for name in ("pairwise", "margins_at", "contrasts", "hypotheses")},
         "effects": is_curved,
+        "event_study": has_event_study(fit["formula"]),
     }
     for name in (name for name, has in tables.items() if has):
         write_table(f"{name}.csv")

@@ -1,5 +1,6 @@
 """The shapes of curves in words: where they rise and fall by more than chance explains."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ from tfglm.report.class_effects import compares_classes
 from tfglm.report.curves import Curve, curves_of, surfaces_of
 from tfglm.report.words import Words
 from tfglm.results.compare import response_of
-from tfglm.results.digits import four_that_count
+from tfglm.results.digits import four_that_count, p_value
+from tfglm.results.event_study import AVERAGE, BEFORE
 
 MOST_TURNS = 4
 """Parts of a curve that a sentence tells."""
@@ -64,18 +66,39 @@ def rises(points: pd.DataFrame) -> list[Rise]:
     return found
 
 
-def shapes_of(fit: Mapping[str, Any], effects: pd.DataFrame, words: Words) -> list[str]:
+def shapes_of(
+    fit: Mapping[str, Any], effects: pd.DataFrame, words: Words, studies: pd.DataFrame | None = None
+) -> list[str]:
     """The shapes of the curves of a fit, in sentences; none for classes and for a penalised fit. `effects` is the table of
-    `results.effects`."""
+    `results.effects`, and `studies` that of `results.event_study`."""
     if compares_classes(fit) or "std_error" not in effects:
         return []
     family, response = family_of_fit(fit), words.column(response_of(fit))
     response = f"a higher class of {response}" if fit.get("ordered") else response
-    if family.ratio:
-        what = family.ratio.removesuffix("_ratio")
-        return shapes_in_words(effects, f"the {what} of {response}", what == "odds", words)
-    what = "mean" if family.quadratic else "linear predictor"
-    return shapes_in_words(effects, f"the {what} of {response}", False, words)
+    of_mean = "mean" if family.quadratic else "linear predictor"
+    what = family.ratio.removesuffix("_ratio") if family.ratio else of_mean
+    subject = f"the {what} of {response}"
+    paths = [] if studies is None else paths_in_words(studies, subject, bool(family.ratio))
+    return paths + shapes_in_words(effects, subject, what == "odds", words)
+
+
+def paths_in_words(studies: pd.DataFrame, subject: str, is_ratio: bool) -> list[str]:
+    """The average effect of each event study of `results.event_study`, and the test of the periods before the treatment, in
+    sentences."""
+    sentences = []
+    for term, rows in studies.groupby("term", sort=False):
+        (average,) = rows[rows["about"] == AVERAGE].to_dict("records")
+        limits = [average[name] for name in ("estimate", "ci_lower", "ci_upper")]
+        effect, *ends = (four_that_count(math.exp(value) if is_ratio else value) for value in limits)
+        between = f" ({' to '.join(ends)})" if np.isfinite(limits).all() else ""
+        what = f"{subject} times {effect}" if is_ratio else f"effect on {subject} {effect}"
+        sentence = f"{term}: average since the treatment, {what}{between}"
+        for test in rows[rows["about"] == BEFORE].to_dict("records"):
+            p = p_value(test["p_value"])
+            known = f"p {p if p.startswith('<') else f'= {p}'}" if p else str(test["note"])
+            sentence += f"; joint test that all periods before it have the effect 0: {known}"
+        sentences.append(f"{sentence}.")
+    return sentences
 
 
 def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> list[str]:
@@ -91,7 +114,7 @@ def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words:
     sentences = []
     for curve in curves_of(effects):
         points = curve.points.sort_values("value")
-        if points["ci_lower"].isna().any():
+        if points["ci_lower"].isna().any() or curve.is_path:
             continue
         column, at = points["column"].iloc[0], points["at"].iloc[0]
         what, is_many = what_changes(curve)

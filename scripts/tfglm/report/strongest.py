@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from tfglm.formula.names import class_and_term, with_class
 from tfglm.formula.parse import term_of
+from tfglm.formula.terms import EventStudy
 from tfglm.report.coefficient_rows import NUMBERS, Heading, PictureRow, clearness, is_constant, rows_and_scale
 from tfglm.report.conditions import against, conditions, is_difference
 from tfglm.report.inline import InlineAxis
@@ -158,6 +159,7 @@ def short_table(
     statistics. None if there are no errors. Slopes are for as much more of a number as `steps` say, by term."""
     error = "posterior_sd" if "posterior_sd" in table else "std_error"
     tested = table[table[error].notna()] if error in table else table[:0]
+    tested = tested[[not isinstance(term_of(str(name)), EventStudy) for name in tested["term"]]]
     if tested.empty:
         return None
     statistic = next((name for name in ("t", "z", "statistic") if name in tested), None)

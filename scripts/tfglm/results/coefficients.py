@@ -113,12 +113,18 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
     tests, or neither of a lasso. Raises UserError for a coefficient that is not there or has no finite estimate.
     """
     check_contrasts(estimated.design, wanted)
-    combination = combined(estimated, wanted, "contrasts")
+    table = combinations(estimated, combined(estimated, wanted, "contrasts"), confidence)
+    table.insert(0, "contrast", list(wanted))
+    return table
+
+
+def combinations(estimated: Estimates, combination: np.ndarray, confidence: float) -> pd.DataFrame:
+    """The columns of `contrasts` from the estimate on, of combinations [combinations, p] of the coefficients of the table."""
     values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0)
     weights = scipy.sparse.csr_array(combination)
     rows = (weights @ estimated.transform).tocsr()
-    errors = np.sqrt(estimated.fitted.covariance.variances(rows).chosen) if len(wanted) else np.zeros(0)
-    shown = {"contrast": list(wanted), "estimate": values}
+    errors = np.sqrt(estimated.fitted.covariance.variances(rows).chosen) if len(combination) else np.zeros(0)
+    shown = {"estimate": values}
     if estimated.design.penalty.given:
         return pd.DataFrame(shown | ({"posterior_sd": errors} if estimated.fitted.covariance.is_known else {}))
     reference = estimated.distribution(rows, weights)

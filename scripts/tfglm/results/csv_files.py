@@ -30,6 +30,7 @@ TEXTS: dict[str, Collection[str]] = {
     "adjusted_means": AVERAGED,
     "margins_at": ("at", "against", *AVERAGED),
     "effects": ("term", "column", "at", "slope_of", "column_2"),
+    "event_study": ("term", "about", "note"),
     "embeddings": ("factor", "level"),
     "profile": ("name", "note"),
     "vcov": ("Unnamed: 0",),

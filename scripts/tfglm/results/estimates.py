@@ -97,6 +97,7 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> E
     separated = fitted.status == SEPARATED
     is_held = np.isin(np.arange(design.size), held)
     is_reference = is_held & (at_references > 0)
+    check_indicators(design, is_reference | np.isin(fitted.status, (EMPTY, SEPARATED)))
     aliased = (fitted.status == EMPTY) | (is_held & ~is_reference)
     # Sums of large numbers that cancel, such as an intercept far from the data, keep their digits in extended precision.
     exact = np.where(separated, 0.0, fitted.coefficients).astype(np.longdouble)
@@ -113,6 +114,23 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> E
     flags = is_reference, separated, aliased, np.isnan(across)
     left_out = is_held & recoded.is_left_out
     return Estimates(design, fitted, levels, transform, values, *flags, made_of, left_out, fewest_for(design))
+
+
+def check_indicators(design: Design, without_estimate: np.ndarray) -> None:
+    """Raise UserError for `i(year, x, ref=2000)` beside absorbed factors that do not determine x, so that x has an effect in the
+    reference year too. `without_estimate` [p] are coefficients that are 0, or not estimated."""
+    for part in design.parts:
+        for factor in (factor for factor in part.term.kind.factors if factor.is_indicator):
+            own = design.categorical_by_name[factor.name]
+            if own.reference is None or not part.multiplier:
+                continue
+            level = design.levels(part.grouping)[:, part.grouping.index(factor.name)]
+            if not without_estimate[part.where][level == own.levels.index(own.reference)].all():
+                effect = ":".join(each.name for each in part.term.kind.factors if each is not factor)
+                raise UserError(
+                    f"models.{design.model}.formula: `{part.term.name}`: i() with ref={own.reference} compares with the "
+                    f"effect at that level, and no absorbed factor determines `{effect}`; add the term `{effect}`"
+                )
 
 
 def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:

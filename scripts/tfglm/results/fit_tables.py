@@ -33,10 +33,17 @@ def _margins_at(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
 def _effects(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
     from tfglm.data.dictionary import Dictionary  # slow to import, and few models have curves
     from tfglm.results.effects import curves
+    from tfglm.results.event_study import with_paths
 
     given = saved.arguments
     dictionary = Dictionary.load(given.dictionary, saved.design.data, given.design)
-    return curves(saved.estimates, dictionary, settings.confidence)
+    return with_paths(curves(saved.estimates, dictionary, settings.confidence), saved.estimates, settings.confidence)
+
+
+def _event_study(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
+    from tfglm.results.event_study import event_study  # few models have one
+
+    return event_study(saved.estimates, settings.confidence)
 
 
 TABLES: dict[str, Table] = {
@@ -57,6 +64,7 @@ TABLES: dict[str, Table] = {
     "adjusted_means": lambda saved, _: saved.margins.means,
     "margins_at": _margins_at,
     "effects": _effects,
+    "event_study": _event_study,
 }
 """The tables by the name of the file without `.csv`."""
 

@@ -40,8 +40,14 @@ def test(
     named = {f"{name}.{place}": row for place, row in enumerate(rows, 1)}
     weights = {place: {key: value for key, value in row.items() if key != EQUALS} for place, row in named.items()}
     combination = combined(estimated, weights, "hypotheses")
-    equals = np.array([row.get(EQUALS, 0.0) for row in rows])
-    combination[:, estimated.reference] = 0.0
+    return tested_together(estimated, name, combination, np.array([row.get(EQUALS, 0.0) for row in rows]))
+
+
+def tested_together(
+    estimated: Estimates, name: str, combination: np.ndarray, equals: np.ndarray
+) -> tuple[float, float, float, float, float, str]:
+    """The COLUMNS of the hypothesis that combinations of the coefficients of the table [rows, p] have these values [rows]."""
+    combination = np.where(estimated.reference, 0.0, combination)
     # Scale by the unit of each coefficient, so that the hypothesis is the same in other units.
     unit = np.abs(to_fit_scale(estimated.design).diagonal())
     scaled = combination / unit
@@ -54,8 +60,8 @@ def test(
     if not chosen:
         return np.nan, np.nan, np.nan, np.nan, np.nan, "its rows are of reference levels alone, which are 0"
     notes = []
-    if len(chosen) < len(rows):
-        notes.append(f"{len(rows) - len(chosen):,} of {len(rows):,} rows follow from the others")
+    if len(chosen) < len(equals):
+        notes.append(f"{len(equals) - len(chosen):,} of {len(equals):,} rows follow from the others")
     combination, equals = combination[chosen], equals[chosen]
     values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0) - equals
     weights = scipy.sparse.csr_array(combination)

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfglm.config.std_errors import SERIAL
 from tfglm.design.design import Design
-from tfglm.formula.terms import INTERCEPT
+from tfglm.formula.terms import INTERCEPT, EventStudy
 from tfglm.inference.clustered import Clustered, Crossed
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.cr2 import CR2
@@ -17,6 +17,7 @@ from tfglm.solvers.certificate import optimality_gap
 from tfglm.solvers.newton import CONVERGED_BELOW
 from tfglm.solvers.objective import PathPoint, Solution
 from tfglm.solvers.path import aic
+from tfglm.solvers.prepare import by_coefficient
 from tfglm.solvers.shape import Shape
 
 
@@ -100,6 +101,9 @@ def summary(solution: Solution, fitted: Fitted, shape: Shape | None = None) -> d
             content["dispersion"] = float(dispersion)
     if solution.online:
         content["online"] = solution.online
+    studies = [term.name for term in design.terms if isinstance(term.kind, EventStudy)]
+    weights = by_coefficient(design, objective.counts, "weight_sum") if studies else np.zeros(0)
+    content |= {"cohort_weights": {name: weights[design.slices[name]].tolist() for name in studies}} if studies else {}
     content |= objective.facts(fitted) | dict(solution.smooths)
     if "effective_coefficients_corrected" in content and content["aic"] is not None:
         more = content["effective_coefficients_corrected"] - solution.effective

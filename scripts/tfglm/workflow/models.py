@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tfglm.config import ModelConfig, NetworkConfig
 from tfglm.config.families import compares_classes
 from tfglm.config.models import covariates_of
-from tfglm.formula.read import has_curves
+from tfglm.formula.read import has_curves, has_event_study
 from tfglm.workflow.values import ANY_MODEL, any_but, one_of
 
 MARGINAL_TABLES = ("marginal_effects", "adjusted_means")
@@ -20,9 +20,9 @@ OPTIONAL_TABLES = ("pairwise", "margins_at", "profile", "path", "vcov")
 REFUSABLE_TABLES = ("contrasts", "hypotheses")
 """Only the fit shows whether the coefficients that these tables name have estimates, so they may be refused. Each has a job of
 its own, which comes after the other tables and does not take them with it."""
-TABLES_ALONE = (*OPTIONAL_TABLES, *REFUSABLE_TABLES, *MARGINAL_TABLES, "effects")
+TABLES_ALONE = (*OPTIONAL_TABLES, *REFUSABLE_TABLES, *MARGINAL_TABLES, "effects", "event_study")
 """The tables that a job of its own can write."""
-SEALED_TABLES = ("coefficients", "terms", "effects", "embeddings", "pairwise", *AVERAGED_TABLES)
+SEALED_TABLES = ("coefficients", "terms", "effects", "event_study", "embeddings", "pairwise", *AVERAGED_TABLES)
 """The tables that pages read, which have a digest."""
 
 KEYS_OF_TABLES = {
@@ -32,6 +32,7 @@ KEYS_OF_TABLES = {
     "pairwise": ["confidence", "pairwise", "pairwise_at"],
     "margins_at": ["confidence", "margins_contrasts"],
     "effects": ["confidence"],
+    "event_study": ["confidence"],
     "marginal_effects": ["adjusted_means", "confidence"],
     "adjusted_means": ["adjusted_means", "confidence"],
 }
@@ -98,7 +99,7 @@ class PlannedModel:
         else:
             asked = dict.fromkeys(USUAL_TABLES, True) | dict.fromkeys(MARGINAL_TABLES, self.regression.marginal_effects)
             asked |= {table: bool(getattr(self.regression, table)) for table in OPTIONAL_TABLES}
-            asked["effects"] = self.is_curved
+            asked |= {"effects": self.is_curved, "event_study": has_event_study(self.settings.formula)}
         return tuple(table for table, has in asked.items() if has)
 
     @cached_property

@@ -29,7 +29,10 @@ CAPTIONS = {
 """In Snakemake's report: the caption, and the label."""
 
 OPTIONAL = [
-    *(f"{table}.csv" for table in (*models.OPTIONAL_TABLES, *models.REFUSABLE_TABLES, "marginal_effects")),
+    *(
+        f"{table}.csv"
+        for table in (*models.OPTIONAL_TABLES, *models.REFUSABLE_TABLES, "marginal_effects", "event_study")
+    ),
     *(f"{table}.html" for table in models.REFUSABLE_TABLES),
     *(f"{picture}.svg" for picture in ("effects", "embeddings", "metrics_by", "path")),
     *("diagnostics.html", "metrics.html", "metrics.json", "metrics_by.csv", "model.json"),

@@ -1,0 +1,103 @@
+"""The cohorts and periods of an event study by Sun and Abraham (Journal of Econometrics 225, 2021): which have a coefficient.
+
+The conventions are those of `sunab` in fixest. Cohorts that are untreated in all their periods are controls. Rows of cohorts that
+are treated in all their periods take no part.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tfglm.errors import UserError
+from tfglm.formula.terms import BETWEEN_COLUMNS, NEVER, EventStudy
+
+OTHERS = "controls and reference periods"
+"""The level of all values without a coefficient."""
+
+MOST_NAMED = 5
+"""Cohorts that a message names."""
+
+
+@dataclass(frozen=True)
+class Cohorts:
+    """The values of the column of an event study that have a coefficient, by period and cohort, and those of OTHERS; and what a
+    reader should know of the other rows."""
+
+    term: EventStudy
+    treated: tuple[str, ...]
+    others: tuple[str, ...]
+    remarks: list[str]
+
+
+def cohorts_of(term: EventStudy, rows: Mapping[str, int], where: str) -> Cohorts:
+    """Divide the values `cohort × period`, which have so many training rows. Raises UserError if they make no event study.
+
+    If there are periods below, at and above 0, they count from the treatment. Otherwise the cohort is the period of its
+    treatment, and one that is none of the periods is never treated.
+    """
+    where = f"{where}: `{term.name}`"
+    pairs = {value: value.split(BETWEEN_COLUMNS) for value in rows}
+    for column, place in ((term.cohort, 0), (term.period, 1)):
+        for value in (pair[place] for pair in pairs.values()):
+            if not is_number(value) and (column, value) != (term.cohort, NEVER):
+                raise UserError(
+                    f"{where}: `{column}` has the value `{value}`, and sunab() takes numbers; derive one under data.derive"
+                )
+    periods = {float(period) for _, period in pairs.values()}
+    term = replace(term, is_relative=0.0 in periods and min(periods) < 0 < max(periods))
+    since: dict[str, dict[float, str]] = {}
+    for value, (cohort, _) in pairs.items():
+        since.setdefault(cohort, {})[term.since(value)] = value
+    dated = {cohort for cohort in since if cohort != NEVER and (term.is_relative or float(cohort) in periods)}
+    always = {cohort for cohort in dated if min(since[cohort]) >= 0}
+    treated = {cohort for cohort in dated if min(since[cohort]) < 0 <= max(since[cohort])}
+    if not treated:
+        raise UserError(
+            f"{where}: no cohort has rows before and after its treatment; `{term.cohort}` is the `{term.period}` in which a unit "
+            "is first treated, or one that has no rows if it never is"
+        )
+    if len(treated | always) == len(since):
+        last = max(treated, key=float)
+        raise UserError(
+            f"{where}: all cohorts are treated, so there are no controls\n  leave out the rows since the treatment of the last "
+            f"cohort, {last}, which is then the control, as in `where: {term.period} < {last}`"
+        )
+    if lacking := sorted((cohort for cohort in treated if not {*term.before} & {*since[cohort]}), key=float):
+        known = sorted(set.intersection(*({*since[cohort]} for cohort in treated)))
+        raise UserError(
+            f"{where}: {words(lacking, 'cohort')} without rows in the reference period {words(term.before)}\n"
+            f"  choose another with ref.p ({words(known) if known else 'none'} in all cohorts), or leave these cohorts out"
+        )
+    chosen = [
+        (time, float(cohort), value)
+        for cohort in treated
+        for time, value in since[cohort].items()
+        if time not in term.before
+    ]
+    if not chosen:
+        raise UserError(f"{where}: there are rows of the reference periods alone; take some out of ref.p")
+    with_estimate = tuple(value for *_, value in sorted(chosen))
+    others = tuple(value for value, (cohort, _) in pairs.items() if cohort not in always and value not in with_estimate)
+    counted = {
+        f"no `{term.cohort}`, so they are controls": sum(rows[value] for value in since.get(NEVER, {}).values()),
+        "no period before their treatment, so they take no part": sum(
+            rows[value] for cohort in always for value in since[cohort].values()
+        ),
+    }
+    remarks = [f"`{term.name}`: {count:,} training rows have {what}" for what, count in counted.items() if count]
+    return Cohorts(term, with_estimate, others, remarks)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def words(values: Iterable[object], what: str = "") -> str:
+    """Some values, and how many more there are."""
+    named = [f"{value:g}" if isinstance(value, int | float) else str(value) for value in values]
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return f"{what}{'s' * (len(named) > 1)} ".lstrip() * bool(what) + ", ".join(named[:MOST_NAMED]) + more
