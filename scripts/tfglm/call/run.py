@@ -55,6 +55,7 @@ from tfglm.families.gaussian import Gaussian
 from tfglm.formula.parse import parse
 from tfglm.formula.read import columns_of
 from tfglm.formula.response import has_dot
+from tfglm.formula.terms import EventStudy
 from tfglm.roles.progress import Progress
 from tfglm.survey.layout import names_for
 from tfglm.survey.written_numbers import decimal_character
@@ -329,7 +330,10 @@ MANY_LEVELS, FEW_ROWS = 50, 10
 
 def remarks_on_levels(design: Design, layout: Layout, rows: int) -> dict[str, str]:
     """A remark on each date with many levels, and on each text with many levels of few rows, if each has a coefficient."""
-    of_terms = {name for term in design.terms if term.name not in design.absorbed for name in term.categorical}
+    terms = [
+        term for term in design.terms if term.name not in design.absorbed and not isinstance(term.kind, EventStudy)
+    ]
+    of_terms = {name for term in terms for name in term.categorical}
     remarks = {}
     for factor in design.categorical:
         name, levels = factor.column, factor.levels

@@ -63,7 +63,7 @@ def cohorts_of(term: EventStudy, rows: Mapping[str, int], where: str) -> Cohorts
             f"cohort, {last}, which is then the control, as in `where: {term.period} < {last}`"
         )
     if lacking := sorted((cohort for cohort in treated if not {*term.before} & {*since[cohort]}), key=float):
-        known = sorted(set.intersection(*({*since[cohort]} for cohort in treated)))
+        known = sorted(time for time in set.intersection(*({*since[cohort]} for cohort in treated)) if time < 0)
         raise UserError(
             f"{where}: {words(lacking, 'cohort')} without rows in the reference period {words(term.before)}\n"
             f"  choose another with ref.p ({words(known) if known else 'none'} in all cohorts), or leave these cohorts out"
@@ -78,11 +78,15 @@ def cohorts_of(term: EventStudy, rows: Mapping[str, int], where: str) -> Cohorts
         raise UserError(f"{where}: there are rows of the reference periods alone; take some out of ref.p")
     with_estimate = tuple(value for *_, value in sorted(chosen))
     others = tuple(value for value, (cohort, _) in pairs.items() if cohort not in always and value not in with_estimate)
+    first = 0.0 if term.is_relative else min(periods)
+    earlier = [cohort for cohort in since if cohort not in {NEVER, *dated} and 0 < float(cohort) < first]
+    said: dict[str, Iterable[str]] = {
+        f"no `{term.cohort}`, so they are controls": {NEVER} & {*since},
+        f"a `{term.cohort}` before the first `{term.period}`, so they are controls; leave them out if they are treated": earlier,
+        "no period before their treatment, so they take no part": always,
+    }
     counted = {
-        f"no `{term.cohort}`, so they are controls": sum(rows[value] for value in since.get(NEVER, {}).values()),
-        "no period before their treatment, so they take no part": sum(
-            rows[value] for cohort in always for value in since[cohort].values()
-        ),
+        what: sum(rows[value] for name in names for value in since[name].values()) for what, names in said.items()
     }
     remarks = [f"`{term.name}`: {count:,} training rows have {what}" for what, count in counted.items() if count]
     return Cohorts(term, with_estimate, others, remarks)

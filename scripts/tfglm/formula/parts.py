@@ -77,7 +77,11 @@ def combination(names: Sequence[str]) -> tuple[str, str]:
 
 def event_study(cohort: str, period: str) -> tuple[str, str]:
     """The column of `sunab(cohort, period)`, in which a row without a cohort is of one that is never treated; and its SQL."""
-    sql = f"CASE WHEN {cohort} IS NULL THEN '{NEVER}' ELSE {cohort} || '' END || '{BETWEEN_COLUMNS}' || {period}"
+    joint = (
+        f"CASE WHEN {cohort} IS NULL THEN '{NEVER}' ELSE {cohort} || '' END || '{BETWEEN_COLUMNS}' || {period} || '|'"
+    )
+    whole = f"REPLACE({joint}, '.0{BETWEEN_COLUMNS}', '{BETWEEN_COLUMNS}')"  # a column of numbers may be of whole ones
+    sql = f"REPLACE(REPLACE({whole}, '.0|', '|'), '|', '')"
     return f"sunab_{cohort}_{period}", sql
 
 
