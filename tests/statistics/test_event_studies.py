@@ -148,6 +148,19 @@ def test_i_of_an_absorbed_factor_leaves_its_reference_out(panel):
     np.testing.assert_allclose(levels["estimate"][1::2], same["estimate"], rtol=1e-9, atol=1e-12)
 
 
+def test_an_absorbed_factor_may_have_slopes_of_a_number(panel):
+    frame = panel.assign(cohort=panel["unit"] // 3, t=panel["year"] - 2000)
+    found = tfglm.fit("y ~ x + C(cohort):t | cohort + year", frame, std_errors="classical").coefficients.iloc[0]
+    factors = [pd.get_dummies(frame[name]).to_numpy(float) for name in ("cohort", "year")]
+    columns = np.column_stack([frame["x"], *factors, factors[0] * frame[["t"]].to_numpy()])
+    estimates, _, rank, _ = np.linalg.lstsq(columns, frame["y"], rcond=None)
+    squares = np.sum((frame["y"] - columns @ estimates) ** 2)
+    variance = squares / (len(frame) - rank) * np.linalg.pinv(columns.T @ columns)[0, 0]
+    np.testing.assert_allclose(found[["estimate", "std_error"]].astype(float), [estimates[0], variance**0.5], rtol=1e-8)
+    with pytest.raises(UserError, match="as the term C\\(g\\):x"):
+        tfglm.fit("y ~ x | cohort[t] + year", frame)
+
+
 def test_a_path_in_words():
     rows = [
         ("sunab(g, t)", AVERAGE, 0.5, 0.1, 0.9, 0.01, ""),

@@ -48,7 +48,11 @@ def parts_of(formula: str) -> Parts:
     for text in (each.strip() for part in others for each in part.split("+")):
         names = [name.strip(" \t\n`") for name in text.split("^")]
         if not all(name.isidentifier() for name in names) and text != "0":
-            slope = "; a varying slope is a random effect: (0 + x | g)" if "[" in text else ""
+            slope = (
+                "; write a slope at each level of g as the term C(g):x, or as a random effect (0 + x | g)"
+                if "[" in text
+                else ""
+            )
             raise ValueError(
                 f"`{short(text) or 'nothing'}` after the `|` cannot be absorbed; name columns, joined by +, or combinations by "
                 f"^{slope}"
