@@ -118,9 +118,13 @@ def test_rows_that_count_otherwise_are_remarked(panel):
         (
             lambda frame: frame.query("year != 2004"),
             FORMULA,
-            "cohort 2005 without rows in the reference period -1\n.*\\(-2 in",
+            "no rows in the reference period -1 in cohort 2005\n.*\\(all have -2\\)",
         ),
-        (lambda frame: frame, FORMULA.replace("year)", "year, ref.p=-9)"), "cohorts 2003, 2005 without rows"),
+        (
+            lambda frame: frame,
+            FORMULA.replace("year)", "year, ref.p=-9)"),
+            "no rows in the reference period -9 in cohort 2003, 2005",
+        ),
         (lambda frame: frame, FORMULA.replace("year)", "year, att=TRUE)"), "there is no `att`"),
         (
             lambda frame: frame,

@@ -8,14 +8,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tfglm.errors import UserError
+from tfglm.errors import UserError, short
 from tfglm.formula.terms import BETWEEN_COLUMNS, NEVER, EventStudy
 
 OTHERS = "controls and reference periods"
 """The level of all values without a coefficient."""
-
-MOST_NAMED = 5
-"""Cohorts that a message names."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +55,22 @@ def cohorts_of(term: EventStudy, rows: Mapping[str, int], where: str) -> Cohorts
         )
     if len(treated | always) == len(since):
         last = max(treated, key=float)
+        example = "" if term.is_relative else f", as in `where: {term.period} < {last}`"
         raise UserError(
             f"{where}: all cohorts are treated, so there are no controls\n  leave out the rows since the treatment of the last "
-            f"cohort, {last}, which is then the control, as in `where: {term.period} < {last}`"
+            f"cohort, {last}, which is then the control{example}"
         )
     if lacking := sorted((cohort for cohort in treated if not {*term.before} & {*since[cohort]}), key=float):
-        known = sorted(time for time in set.intersection(*({*since[cohort]} for cohort in treated)) if time < 0)
+        known = set.intersection(*({*since[cohort]} for cohort in treated))
+        known_before = ", ".join(f"{time:g}" for time in sorted(known) if time < 0)
         raise UserError(
-            f"{where}: {words(lacking, 'cohort')} without rows in the reference period {words(term.before)}\n"
-            f"  choose another with ref.p ({words(known) if known else 'none'} in all cohorts), or leave these cohorts out"
+            f"{where}: no rows in the reference period {', '.join(map(str, term.before))} in cohort {short(', '.join(lacking))}\n"
+            f"  choose another with ref.p (all have {known_before or 'none before the treatment'}), or leave these cohorts out"
         )
-    chosen = [
-        (time, float(cohort), value)
-        for cohort in treated
-        for time, value in since[cohort].items()
-        if time not in term.before
-    ]
-    if not chosen:
+    chosen = [(time, float(cohort), value) for cohort in treated for time, value in since[cohort].items()]
+    with_estimate = tuple(value for time, _, value in sorted(chosen) if time not in term.before)
+    if not with_estimate:
         raise UserError(f"{where}: there are rows of the reference periods alone; take some out of ref.p")
-    with_estimate = tuple(value for *_, value in sorted(chosen))
     others = tuple(value for value, (cohort, _) in pairs.items() if cohort not in always and value not in with_estimate)
     first = 0.0 if term.is_relative else min(periods)
     earlier = [cohort for cohort in since if cohort not in {NEVER, *dated} and 0 < float(cohort) < first]
@@ -85,10 +79,10 @@ def cohorts_of(term: EventStudy, rows: Mapping[str, int], where: str) -> Cohorts
         f"a `{term.cohort}` before the first `{term.period}`, so they are controls; leave them out if they are treated": earlier,
         "no period before their treatment, so they take no part": always,
     }
-    counted = {
-        what: sum(rows[value] for name in names for value in since[name].values()) for what, names in said.items()
-    }
-    remarks = [f"`{term.name}`: {count:,} training rows have {what}" for what, count in counted.items() if count]
+    remarks = []
+    for what, names in said.items():
+        if count := sum(rows[value] for name in names for value in since[name].values()):
+            remarks.append(f"`{term.name}`: {count:,} training rows have {what}")
     return Cohorts(term, with_estimate, others, remarks)
 
 
@@ -98,10 +92,3 @@ def is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def words(values: Iterable[object], what: str = "") -> str:
-    """Some values, and how many more there are."""
-    named = [f"{value:g}" if isinstance(value, int | float) else str(value) for value in values]
-    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return f"{what}{'s' * (len(named) > 1)} ".lstrip() * bool(what) + ", ".join(named[:MOST_NAMED]) + more

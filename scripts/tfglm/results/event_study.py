@@ -25,7 +25,7 @@ def event_study(estimated: Estimates, confidence: float) -> pd.DataFrame:
     test, note.
     """
     tables = [table_of(estimated, term, confidence) for term in estimated.design.terms if is_study(term)]
-    return pd.concat(tables, ignore_index=True).fillna({"note": ""})
+    return pd.concat(tables, ignore_index=True)
 
 
 def is_study(term: DesignTerm) -> bool:
@@ -52,24 +52,21 @@ def table_of(estimated: Estimates, term: DesignTerm, confidence: float) -> pd.Da
         row[place] = np.where(which, weights, 0.0) / weights[which].sum()
     tested = combinations(estimated, combination, confidence)
     about, value, which = zip(*groups, strict=True)
-    table = (
-        pd.DataFrame({"about": about, "value": value}).join(tested).assign(rows=[rows[each].sum() for each in which])
-    )
+    table = pd.DataFrame({"about": about, "value": value}).join(tested)
+    table["rows"] = [int(rows[each].sum()) for each in which]
+    lacking = [", ".join(np.array(levels)[each & ~kept]) for each in which]
+    without = [f"without {names}, which have no estimate" if names else "" for names in lacking]
+    notes = table.pop("note") if "note" in table else [""] * len(table)
+    table["note"] = ["; ".join(filter(None, each)) for each in zip(notes, without, strict=True)]
     before = (table["about"] == PERIOD) & (table["value"] < 0)
     if before.any():
         joint = tested_together(estimated, term.base, combination[before], np.zeros(int(before.sum())))
-        test = with_p_values(pd.DataFrame([joint], columns=COLUMNS), estimated).assign(about=BEFORE)
-        test = test.rename(columns={"df": "df_numerator", "df_denominator": "df"}).assign(
-            rows=table["rows"][before].sum()
-        )
+        test = with_p_values(pd.DataFrame([joint], columns=COLUMNS), estimated)
+        test = test.rename(columns={"df": "df_numerator", "df_denominator": "df"})
         test = test.drop(columns="chi_squared") if "F" in test else test
-        table = pd.concat([table, test], ignore_index=True)
+        table = pd.concat([table, test.assign(about=BEFORE, rows=table["rows"][before].sum())], ignore_index=True)
     table.insert(0, "term", term.base)
-    notes = list(table.pop("note").fillna("")) if "note" in table else [""] * len(table)
-    if not kept.all():
-        lacking = ", ".join(level for level, has in zip(levels, kept, strict=True) if not has)
-        notes = [f"{note}; without {lacking}, which have no estimate".removeprefix("; ") for note in notes]
-    return table.assign(note=notes)
+    return table.assign(note=table.pop("note"))
 
 
 def with_paths(effects: pd.DataFrame, estimated: Estimates, confidence: float) -> pd.DataFrame:
