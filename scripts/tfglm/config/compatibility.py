@@ -49,6 +49,9 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`penalty_factors`": value_of("penalty_factors"),
     "`firth`": value_of("firth"),
     "`absorb`": value_of("absorb"),
+    "`instruments`": value_of("instruments"),
+    "a family other than `gaussian`": lambda m: m.family != "gaussian",
+    "`std_errors` by leverage": lambda m: m.errors.kind in BY_LEVERAGE,
     "a `formula` with smooth terms (`s()`, `te()`)": lambda m: has_smooths(m.formula),
     "no smooth terms": lambda m: not has_smooths(m.formula),
     "`gamma` with `weights`": lambda m: m.family == "gamma" and m.weights,
@@ -140,6 +143,10 @@ WITH_TESTS = {
     INEXACT: "solver `{model.online_solver}` has no standard errors; use `solver: [{model.online_solver}, newton]`",
 }
 
+LINEAR_ALONE = (
+    "two-stage least squares is linear, without penalties and smooth terms; remove the key, or the instruments"
+)
+
 NO_AVERAGES = "there are none where factors are absorbed; remove the key"
 
 REASONS: dict[str, dict[str, str]] = {
@@ -194,6 +201,18 @@ REASONS: dict[str, dict[str, str]] = {
         ONLINE: "solver `{model.online_solver}` absorbs nothing; use `newton`",
         "`leverage`": "there are no leverages where factors are absorbed; remove `leverage`",
         "`export`": "a model with absorbed factors cannot be exported yet; remove `export`",
+    },
+    "`instruments`": {
+        "a family other than `gaussian`": "two-stage least squares is for family gaussian, not {model.family}; remove the key",
+        "a link that is not the default": "two-stage least squares is for link identity, not `{model.link}`; remove one",
+        PENALTY: LINEAR_ALONE,
+        SMOOTH: "two-stage least squares has no smooth terms or random effects; write ns() for s() and te(), and absorb factors",
+        ONLINE: "solver `{model.online_solver}` fits no instruments; use `newton`",
+        RATIOS: "two-stage least squares has no likelihood; remove the key `tests`",
+        PROFILE: "two-stage least squares has no likelihood; remove the key `profile`",
+        "`std_errors` by leverage": "two-stage least squares has no errors `{model.std_errors}`; use `HC1` or `cluster`",
+        "`leverage`": "there are no leverages of two-stage least squares; remove `leverage`",
+        "`collapse`": "two-stage least squares does not read collapsed rows; remove the key `collapse`",
     },
     SMOOTH: {
         PENALTY: "smooth terms have a penalty of their own; remove `l1`, `l2` and `path`, or write ns() for s() and te()",

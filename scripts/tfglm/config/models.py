@@ -144,12 +144,16 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     absorb: Names = []
     """Columns whose levels, even millions, each have a coefficient that is fitted exactly but not reported, such as
     `[tailnum, flight]`."""
+    instruments: Text | None = None
+    """Endogenous terms of the formula and their instruments, as in `price ~ cost + distance`: two-stage least squares. In the
+    formula it is the last part, `y ~ x | price ~ cost`."""
 
     @property
     def roles(self) -> dict[str, list[str]]:
         clusters = self.errors.columns
         folds = {"path.by": [self.path.by]} if self.path and self.path.by else {}
         named = super().roles | ({"std_errors": list(clusters)} if clusters else {}) | folds
+        named |= {"instruments": covariates_in(self.instruments)} if self.instruments else {}
         return named | ({"absorb": self.absorb} if self.absorb else {})
 
     @property

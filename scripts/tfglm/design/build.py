@@ -36,7 +36,7 @@ from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
 from tfglm.design.event_studies import OTHERS, cohorts_of
 from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Folds, Numeric
-from tfglm.design.kinds import MULTIPLICITIES, check_kinds
+from tfglm.design.kinds import MULTIPLICITIES, check_kinds, instruments_of
 from tfglm.design.levels import levels_by_code
 from tfglm.design.origin import from_mean
 from tfglm.design.parametrisation import apart
@@ -50,7 +50,7 @@ from tfglm.design.references import (
     levels_in_words,
 )
 from tfglm.design.scenarios import check_scenarios
-from tfglm.design.specification import GivenPenalty, Inference, Likelihood, Roles
+from tfglm.design.specification import GivenPenalty, Inference, Instruments, Likelihood, Roles
 from tfglm.design.splines import check_points, learn_thin_plates
 from tfglm.design.terms import DesignTerm
 from tfglm.errors import Problems, UserError, nearest
@@ -58,7 +58,17 @@ from tfglm.families import FAMILIES, family_of
 from tfglm.formula.functions import LEARNING
 from tfglm.formula.parse import parse, parse_factor
 from tfglm.formula.response import computed_response, reason_of
-from tfglm.formula.terms import Absorbed, Covariate, EventStudy, Intercept, RandomEffects, Smooth, Term, Transformed
+from tfglm.formula.terms import (
+    Absorbed,
+    Covariate,
+    EventStudy,
+    Formula,
+    Intercept,
+    RandomEffects,
+    Smooth,
+    Term,
+    Transformed,
+)
 
 WIDEST_OFFSET = 20.0
 """Largest standard deviation of an offset whose mean is its exponential (or nearly so). At this size two rows differ by a
@@ -101,9 +111,16 @@ def build_design(
         ordered = design.distribution.is_ordered
         design = in_order(design) if ordered else by_class(design, settings.reference_class, where)
     if section == "models":
-        design = replace(design, numeric=builder.apart(design))
-        check_information_size(design, where)
-        check_scores_size(design, where)
+        fitted = design.with_instruments()
+        numbers = builder.apart(fitted)
+        own = len(design.numeric)
+        design = replace(
+            design,
+            numeric=numbers[:own],
+            instruments=design.instruments and replace(design.instruments, numeric=numbers[own:]),
+        )
+        check_information_size(fitted, where)
+        check_scores_size(fitted, where)
         check_leverages(design, dictionary, files, where)
     return replace(design, known_after_departure=late)
 
@@ -174,13 +191,14 @@ class _DesignBuilder:
         absorbed = tuple(self.absorbed(name) for name in settings.absorb)
         # An absorbed factor has an intercept in it.
         intercept = (DesignTerm(Intercept()),) if formula.intercept and not absorbed else ()
+        factors, numbers = tuple(self.categorical.values()), tuple(self.numeric.values())
         clusters = self.clusters(settings.errors)
         return Design(
             model,
             settings.formula,
             (*intercept, *terms, *absorbed),
-            tuple(self.categorical.values()),
-            tuple(self.numeric.values()),
+            factors,
+            numbers,
             self.dictionary.rows,
             Likelihood(
                 settings.family,
@@ -202,10 +220,20 @@ class _DesignBuilder:
             ),
             GivenPenalty(settings.l1, settings.l2, settings.path, penalty_factors(self.where, settings, formula)),
             tuple(settings.absorb),
+            self.instruments(formula),
             self.folds(),
             remarks=(*self.remarks_on_order(), *self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
         )
+
+    def instruments(self, formula: Formula) -> Instruments | None:
+        """The instruments of the endogenous terms, after all other terms have their factors."""
+        known = {*self.categorical, *self.numeric}
+        endogenous, terms = instruments_of(self.where, self.settings, formula)
+        of_design = tuple(self.term(term, f"{self.where}.instruments") for term in terms)
+        factors = tuple(factor for name, factor in self.categorical.items() if name not in known)
+        numbers = tuple(factor for name, factor in self.numeric.items() if name not in known)
+        return Instruments(endogenous, of_design, factors, numbers) if terms else None
 
     def remarks_on_order(self) -> Iterator[str]:
         """Yield a remark for each factor whose contrasts take its levels in the order of their names alone."""

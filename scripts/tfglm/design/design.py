@@ -18,7 +18,7 @@ import numpy as np
 from tfglm import digests
 from tfglm.config import PathConfig
 from tfglm.design.factors import Categorical, ClusterIntersections, Clusters, Folds, Numeric
-from tfglm.design.specification import GivenPenalty, Inference, Likelihood, Roles
+from tfglm.design.specification import GivenPenalty, Inference, Instruments, Likelihood, Roles
 from tfglm.design.terms import DesignTerm, Part, Smoothing
 from tfglm.families import Family
 from tfglm.families.gaussian import Gaussian
@@ -32,6 +32,7 @@ class Design:
     `known_after_departure` are the columns in the model that a prediction made before departure could not use; `remarks` what
     else a reader should know of how it was made. `data` has the digests of the manifests of the files that it was made for. The
     last terms may be `absorbed`, a factor each: their coefficients are not reported, and they take the place of an intercept.
+    `instruments` are no terms: the fit alone has them (`with_instruments`).
     """
 
     model: str
@@ -45,6 +46,7 @@ class Design:
     inference: Inference = field(default_factory=Inference)
     penalty: GivenPenalty = field(default_factory=GivenPenalty)
     absorbed: tuple[str, ...] = ()
+    instruments: Instruments | None = None
     folds: Folds | None = None
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -66,6 +68,20 @@ class Design:
     def without_clusters(self) -> "Design":
         """For rows whose clusters nobody asks for."""
         return replace(self, inference=replace(self.inference, cluster=None, crossed=(), cells=()))
+
+    def with_instruments(self) -> "Design":
+        """With the instruments as terms, after the other reported ones."""
+        if not self.instruments:
+            return self
+        reported, absorbed = self.reported.terms, self.terms[len(self.reported.terms) :]
+        factors = {factor.name: factor for factor in (*self.categorical, *self.instruments.categorical)}
+        numbers = {factor.name: factor for factor in (*self.numeric, *self.instruments.numeric)}
+        return replace(
+            self,
+            terms=(*reported, *self.instruments.terms, *absorbed),
+            categorical=tuple(factors.values()),
+            numeric=tuple(numbers.values()),
+        )
 
     def as_fitted(self, fit: Mapping[str, Any]) -> "Design":
         """With the shape and the origins of correlated random slopes that the fit of fit.json has estimated."""
@@ -419,9 +435,9 @@ class Design:
     def _of(cls, stored: dict) -> "Design":
         raw = _tuples(stored)
         of_path, inference, offset = stored["penalty"]["path"], raw["inference"], raw["roles"]["offset"]
-        raw["terms"] = tuple(DesignTerm(**term | {"kind": from_stored(term["kind"])}) for term in raw["terms"])
-        raw["categorical"] = tuple(Categorical(**factor) for factor in raw["categorical"])
-        raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
+        raw |= _terms(raw)
+        if raw["instruments"]:
+            raw["instruments"] = Instruments(raw["instruments"]["endogenous"], **_terms(raw["instruments"]))
         raw["likelihood"] = Likelihood(**raw["likelihood"])
         raw["roles"] = Roles(**raw["roles"] | {"offset": offset and Numeric(**offset)})
         raw["penalty"] = GivenPenalty(**raw["penalty"] | {"path": of_path and PathConfig.model_validate(of_path)})
@@ -430,6 +446,15 @@ class Design:
         inference["crossed"] = tuple(Clusters(**clusters) for clusters in inference["crossed"])
         inference["cells"] = tuple(ClusterIntersections(**cells) for cells in inference["cells"])
         return cls(**raw | {"inference": Inference(**inference)})
+
+
+def _terms(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The terms with their factors, from their JSON form."""
+    return {
+        "terms": tuple(DesignTerm(**term | {"kind": from_stored(term["kind"])}) for term in stored["terms"]),
+        "categorical": tuple(Categorical(**factor) for factor in stored["categorical"]),
+        "numeric": tuple(Numeric(**factor) for factor in stored["numeric"]),
+    }
 
 
 def _plain(value: Any) -> dict:

@@ -8,7 +8,7 @@ from tfglm.errors import Problems, UserError, closest, nearest
 from tfglm.families import FAMILIES
 from tfglm.formula.names import is_of_term, term_in
 from tfglm.formula.parse import parse_factor
-from tfglm.formula.read import columns_of
+from tfglm.formula.read import columns_of, instrumented
 from tfglm.formula.terms import INTERCEPT, CategoricalFactor, Formula, RandomEffects, Smooth, Term
 
 MULTIPLICITIES = {"weights": False, "frequency": True, "trials": True}
@@ -57,11 +57,33 @@ def check_kinds(
                 check_multiplicity(f"{where}.{key}", name, whole, kinds, with_level)
     with problems.collected():
         check_offset(f"{where}.offset", settings.offset, kinds, with_level)
-    for key in ("std_errors", "absorb", "path.by"):
+    with problems.collected():
+        for factor in (factor for term in instruments_of(where, settings, formula)[1] for factor in term.factors):
+            for column in factor.columns:
+                check_column(f"{where}.instruments", factor, column, formula.response, kinds, with_level)
+    for key in ("std_errors", "absorb", "path.by", "instruments"):
         for name in settings.roles.get(key, []):
             with problems.collected():
                 refuse_image(f"{where}.{key}", name, kinds)
     problems.check()
+
+
+def instruments_of(where: str, settings: RowsConfig, formula: Formula) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+    """The names of the endogenous terms, and the instruments; none without the key. Raises UserError for endogenous terms that
+    the formula lacks, and for instruments that it has."""
+    if not isinstance(settings, DesignConfig) or not settings.instruments:
+        return (), ()
+    key, names = f"{where}.instruments", [term.name for term in formula.terms]
+    endogenous, terms = instrumented(settings.instruments, key)
+    if lacking := next((term.name for term in endogenous if term.name not in names), None):
+        raise UserError(f"{key}: the formula lacks the endogenous `{lacking}`{nearest(lacking, names)}; add it")
+    if known := next((term.name for term in terms if term.name in names), None):
+        raise UserError(
+            f"{key}: `{known}` is a term of the formula, so it is no instrument for other terms; remove it from one of the two"
+        )
+    if absorbed := next((term.name for term in terms if {*term.columns} <= {*settings.absorb}), None):
+        raise UserError(f"{key}: `{absorbed}` is absorbed, which leaves nothing of it; remove it")
+    return tuple(term.name for term in endogenous), terms
 
 
 def refuse_image(where: str, name: str, kinds: Mapping[str, Kind | None]) -> None:

@@ -47,7 +47,9 @@ def form_of(design: Design, part: Part) -> int:
     multiple of x is equivalent to x^2 if the design has a part for x. For a product this holds if the design has every
     product that it expands to.
     """
-    present = {(other.grouping, other.multiplier) for other in design.parts}
+    # Instruments change no form of another part, as the results have none.
+    excluded = design.instruments.terms if design.instruments else ()
+    present = {(o.grouping, o.multiplier) for o in design.parts if o is part or o.term not in excluded}
     if design.absorbed:
         present.add(((), ()))  # by any absorbed factor
     has_earlier = any(design.numeric_by_name[name].earlier_of(position) for name, position in part.multiplier)

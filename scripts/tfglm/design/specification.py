@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from tfglm.config import PathConfig
-from tfglm.design.factors import ClusterIntersections, Clusters, Numeric
+from tfglm.design.factors import Categorical, ClusterIntersections, Clusters, Numeric
+from tfglm.design.terms import DesignTerm
 from tfglm.families import Family, family_of
 
 
@@ -62,6 +63,16 @@ class Likelihood:
     def is_ordered(self) -> bool:
         """Whether the response has ordered classes."""
         return self.distribution.is_ordered and bool(self.class_labels)
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """The names of `endogenous` terms, and the terms that are their instruments, with the factors that no other term has."""
+
+    endogenous: tuple[str, ...]
+    terms: tuple[DesignTerm, ...]
+    categorical: tuple[Categorical, ...]
+    numeric: tuple[Numeric, ...]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ HINTS = {
     r"^[^~]*\bfactor\([^~]*~": "the response is a column, without factor(), and the family says how it is read: `{y} ~ ...`",
     r"\bfactor\(\s*\w+\s*,|\bC\([^()]*\b(?:levels|spans_intercept)\s*=": "levels are those of the training "
     "rows, in the order of the key `order`; rename or merge them in a column under data.derive",
-    r"\|": "absorbed factors are `y ~ x | g` or the key `absorb: [g]`; random effects are (1 | g), and "
-    "`std_errors: cluster(g)` is for rows that may be alike",
+    r"\|": "absorbed factors are `y ~ x | g` or the key `absorb: [g]`; instruments are `y ~ x | d ~ z`; random effects are "
+    "(1 | g), and `std_errors: cluster(g)` is for rows that may be alike",
     r"\bi\([^)]*\b(?:keep|bin\d?|ref2|sparse|f\d?)\s*=": "of fixest's i() there is ref alone; merge levels under data.derive",
     r"\b(?:sw0?|csw0?|mvsw)\(|^\s*c\([^~]*~|^[^~(]*[+,][^~]*~": "a model has one response and one list of terms; for "
     "several write a model for each, or `sweep: {{formula: [{y} ~ {x}, ...]}}`",

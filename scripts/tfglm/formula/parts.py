@@ -1,5 +1,5 @@
-"""What other programs write into a formula, and tfglm has keys and columns for: `y ~ x | firm + year`, `offset(log(n))`, and
-random effects of the combinations of two columns."""
+"""What other programs write into a formula, and tfglm has keys and columns for: `y ~ x | firm + year | price ~ cost`,
+`offset(log(n))`, and random effects of the combinations of two columns."""
 
 import re
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ class Parts:
     formula: str
     absorb: tuple[str, ...] = ()
     offset: str | None = None
+    instruments: str | None = None
     derive: tuple[tuple[str, str], ...] = ()
 
 
@@ -31,7 +32,9 @@ def parts_of(formula: str) -> Parts:
     """The parts of a formula. Raises ValueError for parts that have no key.
 
     >>> parts_of("y ~ x + offset(log(n)) | g + a^b")
-    Parts(formula='y ~ x', absorb=('g', 'a_b'), offset='log(n)', derive=(('a_b', "a || ' × ' || b"),))
+    Parts(formula='y ~ x', absorb=('g', 'a_b'), offset='log(n)', instruments=None, derive=(('a_b', "a || ' × ' || b"),))
+    >>> parts_of("y ~ x | d ~ z")
+    Parts(formula='y ~ x + d', absorb=(), offset=None, instruments='d ~ z', derive=())
     """
     left, tilde, right = formula.partition("~")
     sum_, *others = at_bars(right)
@@ -39,9 +42,11 @@ def parts_of(formula: str) -> Parts:
     if not tilde or not (others or studies or OFFSET.search(sum_) or NESTED.search(sum_)):
         return Parts(formula)
     parts = without_offset(combined_groups(Parts(sum_, derive=tuple(studies))))
+    if others and "~" in others[-1]:
+        parts = with_instruments(parts, others.pop().strip())
     if len(others) > 1 or "~" in "".join(others):
         raise ValueError(
-            f"`{short(formula)}` has instruments or a third part, which cannot be fitted; take `|` and the rest out"
+            f"`{short(formula)}` has too many parts; write absorbed factors and then instruments, as in y ~ x | g | d ~ z"
         )
     absorb = list[str]()
     derive = dict(parts.derive)
@@ -63,6 +68,14 @@ def parts_of(formula: str) -> Parts:
     return replace(
         parts, formula=f"{left}~{parts.formula.rstrip()}", absorb=tuple(absorb), derive=tuple(derive.items())
     )
+
+
+def with_instruments(parts: Parts, instruments: str) -> Parts:
+    """Parts with `d ~ z`: the endogenous terms d are terms of the formula too."""
+    endogenous = instruments.partition("~")[0].strip()
+    known = {" ".join(term.split()) for term in parts.formula.split("+")}
+    added = [term.strip() for term in endogenous.split("+") if " ".join(term.split()) not in known]
+    return replace(parts, formula=" + ".join([parts.formula.rstrip(), *added]), instruments=instruments)
 
 
 def at_bars(text: str) -> list[str]:

@@ -233,7 +233,7 @@ def reason_of(function: str) -> str:
 SUBSET = "subset_"
 """The beginning of the names of the columns that are 0 outside the subset of a model."""
 
-OTHER_PARTS = ("weights", "frequency", "trials", "offset", "std_errors", "absorb", "identity", "path")
+OTHER_PARTS = ("weights", "frequency", "trials", "offset", "std_errors", "absorb", "identity", "path", "instruments")
 """Keys of a model whose columns are not among those of `.`."""
 
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.(\[])")
@@ -313,7 +313,8 @@ class Added:
             parts = parts_of(formula)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
-        for key, value in (("absorb", list(parts.absorb)), ("offset", parts.offset)):
+        given = {"absorb": list(parts.absorb), "offset": parts.offset, "instruments": parts.instruments}
+        for key, value in given.items():
             if value and model.get(key) not in (None, [], value):
                 raise ValueError(f"{where}: the formula has what the key `{key}` has too; remove one of the two")
             model = {**model, key: value} if value else model

@@ -139,12 +139,12 @@ def by_cluster(solution: Solution, common: dict[str, Any]) -> Clustered:
 
 def has_cr2(solution: Solution, common: dict[str, Any], clusters: int) -> bool:
     """Whether errors by so many clusters are those of CR2. They are CR1 for too many clusters and coefficients
-    (`run.Limits`), beside absorbed factors, and for a regression of classes, for which CR2 would need a working model of the
-    correlation of classes within a cluster."""
+    (`run.Limits`), beside absorbed factors, with instruments, and for a regression of classes, for which CR2 would need a working
+    model of the correlation of classes within a cluster."""
     design, limits = solution.objective.design, solution.objective.run.limits
     wide = design.size
     too_large = clusters * wide**2 > limits.largest_cr2 or clusters * wide**3 > limits.longest_cr2
-    return not (design.absorbed or design.equations or too_large) and common["dispersion"] > 0
+    return not (design.absorbed or design.instruments or design.equations or too_large) and common["dispersion"] > 0
 
 
 def cr2(solution: Solution, common: dict[str, Any], scores: Scores, priors: Priors | None) -> CR2:

@@ -9,7 +9,7 @@ from tfglm.design.parametrisation import together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError, counted
 from tfglm.inference.fitted import Fitted
-from tfglm.solvers import elastic_net, firth, newton, online, origin, path, profile, shape, smooth
+from tfglm.solvers import elastic_net, firth, instruments, newton, online, origin, path, profile, shape, smooth
 from tfglm.solvers.absorbed import AbsorbedObjective
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.classes import ClassesObjective, OrderedObjective
@@ -55,6 +55,7 @@ def fit(
     if not workload.design.distribution.shape_is_known:
         estimated = shape_of(workload, run)
         workload, held_out = with_shape(workload, estimated), held_out and with_shape(held_out, estimated)
+    structural, workload = workload.design, workload.with_design(workload.design.with_instruments())
     design = workload.design
     # 2. Choose the objective: count the rows, drop separated rows, and hold redundant coefficients at zero.
     objective = objective_of(workload, run)
@@ -66,6 +67,8 @@ def fit(
     start = objective.begin(partial(online.solve, held_out=held_out) if run.settings.online_solver else None)
     if estimated and estimated.near:
         start = replace(start, near=estimated.near)
+    if design.instruments:
+        return instruments.fit(start, structural)
     # 4. Solve. If several terms separate rows together, solve again without these rows.
     solution = solve_without_separated(start, partial(solve, held_out=held_out))
     fitted, has_errors = estimates(solution), solution.has_covariance and not solution.path

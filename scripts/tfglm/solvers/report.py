@@ -121,8 +121,8 @@ def goodness_of_fit(solution: Solution, shape: Shape | None = None) -> dict:
     log_likelihood = None if solution.is_perfect else objective.likelihood(solution.point)
     if shape and shape.log_likelihood is not None:
         log_likelihood = shape.log_likelihood
-    if objective.design.inference.std_errors == "quasi":
-        # A quasi-likelihood is no likelihood (Wedderburn, Biometrika 61, 1974).
+    if objective.design.inference.std_errors == "quasi" or objective.design.instruments:
+        # A quasi-likelihood is no likelihood (Wedderburn, Biometrika 61, 1974), nor is two-stage least squares.
         log_likelihood = None
     # As in R, an estimated dispersion and an estimated shape count as parameters.
     parameters = solution.effective + (not family.dispersion_known) + (shape is not None)

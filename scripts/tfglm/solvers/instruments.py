@@ -1,0 +1,468 @@
+"""Two-stage least squares, from the cross products of all columns (docs/statistics.md: Instruments).
+
+W are the columns of the exogenous terms, the instruments and the endogenous terms, less the absorbed factors, and A = W'W with
+weights. Each regression here has regressors W P with a matrix P of its own:
+
+- the second stage: the exogenous columns, and the endogenous ones as the first stage predicts them;
+- a first stage: the exogenous columns and the instruments;
+- the Wu-Hausman test: the columns of the formula, and the residuals of the first stages;
+- overidentification: what the exogenous columns leave of the instruments.
+
+Their coefficients follow from A and one gradient. Scores of a row are its row of W P times the residual, so sums of scores for
+robust errors are those of the columns W times P.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+import scipy.special
+
+from tfglm.design.design import Design
+from tfglm.design.parametrisation import to_data_scale
+from tfglm.errors import UserError, counted
+from tfglm.inference import distributions, effective
+from tfglm.inference.bread import Bread
+from tfglm.inference.classical import Classical
+from tfglm.inference.clustered import Clustered
+from tfglm.inference.covariance import Covariance
+from tfglm.inference.fitted import EMPTY, FREE, REFERENCE, Fitted
+from tfglm.solvers import origin
+from tfglm.solvers.cluster_sums import Columns, Scores
+from tfglm.solvers.covariance import with_errors
+from tfglm.solvers.information import Blocks, Factored
+from tfglm.solvers.newton import CONVERGED_BELOW, PRECISE_BELOW, SLOW
+from tfglm.solvers.objective import Objective, Point, Solution
+from tfglm.solvers.prepare import by_coefficient
+from tfglm.solvers.report import report
+from tfglm.solvers.separation import terms_in
+from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored
+
+UNEXPLAINED = 1e-10
+"""Smallest share of the variance of an endogenous combination that the instruments explain, above rounding errors."""
+
+WIDEST = 4_000
+"""Columns of a regression with instruments, whose cross products are one dense matrix."""
+
+BIAS = 10.0
+"""One over the bias that the critical value of the effective F allows, as a share of the worst case."""
+
+
+class Projected:
+    """An objective with the sums for a regression on combinations `columns` [free, k] of its free columns."""
+
+    def __init__(self, source: Objective, bread: Bread, columns: np.ndarray) -> None:
+        self._source, self._bread, self._columns = source, bread, columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def meat(self, _: Bread, solution: Solution) -> Blocks:
+        columns, none = self._columns, np.zeros(0)
+        meat = columns.T @ self._source.meat(self._bread, solution).whole @ columns
+        return Blocks(np.arange(len(meat)), none.astype(int), meat, np.zeros((len(meat), 0)), none)
+
+    def scores(self, _: Bread, solution: Solution) -> list[Scores]:
+        return [each._replace(sums=each.sums @ self._columns) for each in self._source.scores(self._bread, solution)]
+
+    def columns_by_cluster(
+        self, _: Bread, null: Solution, clusters: Sequence[np.ndarray], with_matrices: bool
+    ) -> list[Columns]:
+        found, columns = [], self._columns
+        for each in self._source.columns_by_cluster(self._bread, null, clusters, with_matrices):
+            sums, within, matrices = each.sums @ columns, each.within @ columns**2, None
+            if each.matrices is not None:
+                lower = np.tril(each.matrices)
+                matrices = columns.T @ (lower + np.tril(lower, -1).transpose(0, 2, 1)) @ columns
+                within = effective.within(sums, np.einsum("gii->gi", matrices), each.sizes)
+            found.append(Columns(sums, within, each.sizes, matrices))
+        return found
+
+    def df_residual_by_cluster(self, solution: Solution) -> float:
+        free, own = self._columns.shape
+        return self._source.df_residual_by_cluster(replace(solution, effective=self._source.estimated)) + free - own
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The columns W of the free coefficients of an objective, whose places its `bread` has, and A = `cross` [free, free]. The
+    coefficients at the places `absorbed` take their `projection` [absorbed, free] from W."""
+
+    objective: Objective
+    factored: Factored
+    bread: Bread
+    cross: np.ndarray
+    absorbed: np.ndarray
+    projection: np.ndarray
+
+    @classmethod
+    def of(cls, start: Solution) -> "Moments":
+        objective = start.objective
+        factored = objective.factored(start.point.information, start.information)
+        bread = objective.reported(factored).bread()
+        if isinstance(factored, SparseFactored):
+            cross = factored.factor @ factored.factor.T
+            return cls(objective, factored, bread, cross, factored.blocks.eliminated, factored.projection)
+        none = np.zeros(0, int)
+        return cls(objective, factored, bread, factored.blocks.whole, none, np.zeros((0, len(bread.free))))
+
+    def gradient(self, point: Point) -> np.ndarray:
+        """-W'e with the residuals e at a point, [free]."""
+        return point.gradient[self.bread.free] - point.gradient[self.absorbed] @ self.projection
+
+    def along(self, step: np.ndarray) -> np.ndarray:
+        """The coefficients [p] of the linear predictor W step."""
+        vector = np.zeros(self.objective.design.size)
+        vector[self.bread.free], vector[self.absorbed] = step, -self.projection @ step
+        return vector
+
+    def absorbed_step(self, point: Point) -> np.ndarray:
+        """The step [p] of the absorbed coefficients alone to their minimum."""
+        step, blocks = np.zeros(len(point.gradient)), self.factored.blocks
+        if isinstance(blocks, SparseBlocks):
+            step[self.absorbed] = -blocks.sparse.solve(point.gradient[self.absorbed][:, None]).vectors[:, 0]
+        return step
+
+    def errors(
+        self, columns: np.ndarray, point: Point, places: np.ndarray | None = None, objective: Objective | None = None
+    ) -> Covariance:
+        """The covariance of the regression on W `columns`, at a point with its residuals. `places` [k] are those of its
+        coefficients in a transformation; `objective` may have another response."""
+        source, (free, own), none = objective or self.objective, columns.shape, np.zeros(0)
+        count = source.estimated - free + own
+        df = float(source.counts["rows"]) - count
+        inverse = np.linalg.inv(columns.T @ self.cross @ columns)
+        bread = Bread(np.arange(own) if places is None else places, none.astype(int), inverse, np.zeros((own, 0)), none)
+        classical = Classical(bread=bread, dispersion=source.dispersion(point, df), df_residual=df)
+        projected = cast(Objective, Projected(source, self.bread, columns))
+        return with_errors(classical, Solution(projected, point, self.factored, effective=count))
+
+
+def fit(start: Solution, structural: Design) -> Fitted:
+    """Fit the `structural` design by two-stage least squares, from the start of its design with instruments.
+
+    Raises
+    ------
+    UserError
+        If instruments or endogenous terms are determined by others, and if the instruments are too few or explain nothing.
+    """
+    objective, design, run = start.objective, start.objective.design, start.objective.run
+    stages = Stages.of(start)
+    moments, second, places = stages.moments, stages.second, stages.moments.bread.free[stages.regressors]
+    count = objective.estimated - len(second) + len(places)
+    df, squares = float(objective.counts["rows"]) - count, second.T @ moments.cross @ second
+    lower = scipy.linalg.cholesky(squares, lower=True)
+    point, before, iterations = start.point, np.inf, 0
+    while True:
+        score, absorbed = second.T @ moments.gradient(point), moments.absorbed_step(point)
+        step = scipy.linalg.cho_solve((lower, True), score)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            square = abs(float(np.divide(score @ step - absorbed @ point.gradient, objective.dispersion(point, df))))
+        perfect = bool(iterations) and objective.is_perfect(point, moments.factored.blocks)
+        if perfect or iterations == run.max_iterations or square <= PRECISE_BELOW or square > SLOW * before:
+            break
+        before, iterations = square, iterations + 1
+        moved = moments.along(np.eye(len(second))[:, stages.regressors] @ -step)
+        point = objective.at(point.coefficients + absorbed + moved, "gradient")
+        run.reporter.tell(f"two-stage least squares: step {iterations}, residual sum of squares {2 * point.loss:.10g}")
+    converged = perfect or square <= CONVERGED_BELOW
+    certificate = {"lambda_squared": square, "converged_below": CONVERGED_BELOW}
+    own = np.arange(structural.size)
+    kept = own + (design.size - structural.size) * (own >= structural.reported_size)
+    blocks = Blocks(places, np.zeros(0, int), squares, np.zeros((len(places), 0)), np.zeros(0))
+    solution = Solution(
+        without_instruments(objective, structural, kept),
+        replace(point, coefficients=point.coefficients[kept], gradient=point.gradient[kept]),
+        SparseFactored(blocks, lower, np.zeros((0, len(places)))) if design.absorbed else Factored(blocks, lower),
+        iterations=iterations,
+        converged=converged,
+        certificate={} if perfect else certificate | {"within_standard_errors": float(np.sqrt(square))},
+        violation=float(np.abs(score).max()) / objective.weight_sum,
+        effective=count,
+        is_perfect=perfect,
+        has_covariance=not perfect,
+    )
+    covariance, has_tests = moments.errors(second, point, places), converged and not perfect
+    fitted = Fitted(
+        coefficients=solution.point.coefficients,
+        status=solution.objective.status,
+        rows=by_coefficient(design, objective.counted.original_counts, "rows")[kept],
+        responses=by_coefficient(design, objective.counted.original_counts, "response")[kept],
+        null_vectors=solution.objective.null_vectors,
+        covariance=covariance if has_tests else replace(covariance, dispersion=np.nan),
+    )
+    assert structural.instruments
+    endogenous, names = structural.instruments.endogenous, [term.name for term in structural.instruments.terms]
+    summary = report(solution, fitted, [])
+    summary["formula"] += f" | {' + '.join(endogenous)} ~ {' + '.join(names)}"
+    tests = stages.tests(point) if has_tests else {}
+    summary["instruments"] = {"endogenous": list(endogenous), "instruments": names, **tests}
+    summary["warnings"] = [*summary["warnings"], *weakness(tests)]
+    moved = origin.shift(solution.objective, fitted)
+    return replace(fitted, coefficients=fitted.coefficients + moved, summary=summary)
+
+
+def without_instruments(objective: Objective, structural: Design, kept: np.ndarray) -> Objective:
+    """The objective of the structural design, whose coefficients are at the places `kept`; its counts by group are not used."""
+    design, own = objective.design, np.isin(objective.held, kept)
+    used = structural.with_likelihood(origin=design.likelihood.origin).with_roles(offset=design.roles.offset)
+    return replace(
+        objective,
+        workload=objective.workload.with_design(used),
+        counted=objective.counted._replace(original=structural),
+        held=objective.held[own],
+        null_vectors=objective.null_vectors[own][:, : structural.reported_size],
+        **{name: getattr(objective, name)[kept] for name in ("status", "null_coefficients", "lasso", "ridge")},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """The columns of W that are `exogenous`, `excluded` instruments and `endogenous`, the `regressors` of the formula among them,
+    and P of the `second` stage."""
+
+    moments: Moments
+    exogenous: np.ndarray
+    excluded: np.ndarray
+    endogenous: np.ndarray
+    regressors: np.ndarray
+    second: np.ndarray
+
+    @classmethod
+    def of(cls, start: Solution) -> "Stages":
+        """Raises UserError as `fit` does."""
+        objective, design = start.objective, start.objective.design
+        assert design.instruments
+        key, endogenous = f"models.{design.model}.instruments", design.instruments.endogenous
+        names = [term.name for term in design.instruments.terms]
+        for name in (*endogenous, *names):
+            refuse_determined(objective, name, key, name in names)
+        if float(objective.counts["rows"]) <= objective.estimated:
+            raise UserError(objective.too_few_rows())
+        if (wide := np.count_nonzero(objective.free[: design.reported_size])) > WIDEST:
+            raise UserError(
+                f"{key}: {wide:,} coefficients are too many for two-stage least squares, which has {WIDEST:,} at most; absorb "
+                "the factor of the formula that has the most levels"
+            )
+        moments = Moments.of(start)
+
+        def columns(terms: Sequence[str]) -> np.ndarray:
+            """Which columns of W belong to these terms."""
+            every = np.arange(design.size)
+            return np.isin(moments.bread.free, np.concatenate([every[design.slices[name]] for name in terms]))
+
+        is_excluded, is_endogenous = columns(names), columns(endogenous)
+        excluded, chosen = np.flatnonzero(is_excluded), np.flatnonzero(is_endogenous)
+        exogenous, regressors = np.flatnonzero(~(is_excluded | is_endogenous)), np.flatnonzero(~is_excluded)
+        if len(excluded) < len(chosen):
+            raise UserError(
+                f"{key}: {counted(len(excluded), 'instrument')} ({', '.join(names)}) for {len(chosen)} endogenous "
+                f"coefficients ({', '.join(endogenous)}); add instruments, until there are as many"
+            )
+        first, second = np.concatenate([exogenous, excluded]), np.eye(len(moments.cross))
+        second[chosen, chosen] = 0.0
+        second[np.ix_(first, chosen)] = scipy.linalg.solve(
+            moments.cross[np.ix_(first, first)], moments.cross[np.ix_(first, chosen)], assume_a="pos"
+        )
+        stages = cls(moments, exogenous, excluded, chosen, regressors, second[:, regressors])
+        if stages.explained.min() < UNEXPLAINED:
+            raise UserError(
+                f"{key}: the instruments ({', '.join(names)}) do not identify the coefficients of {', '.join(endogenous)}: they "
+                "explain nothing of them, or of a combination of them\n  add other instruments"
+            )
+        return stages
+
+    def _less_exogenous(self, which: np.ndarray) -> np.ndarray:
+        """P of what the exogenous columns leave of these columns."""
+        cross, x = self.moments.cross, self.exogenous
+        columns = np.eye(len(cross))[:, which]
+        columns[x] = -scipy.linalg.solve(cross[np.ix_(x, x)], cross[np.ix_(x, which)], assume_a="pos") if len(x) else 0
+        return columns
+
+    @cached_property
+    def left(self) -> np.ndarray:
+        """P of what the exogenous columns leave of the instruments, [free, excluded]."""
+        return self._less_exogenous(self.excluded)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """Their cross products, [excluded, excluded]."""
+        return self.left.T @ self.moments.cross @ self.left
+
+    @cached_property
+    def with_endogenous(self) -> np.ndarray:
+        """Their cross products with the endogenous columns, [excluded, endogenous]."""
+        return self.left.T @ self.moments.cross[:, self.endogenous]
+
+    @cached_property
+    def endogenous_squares(self) -> np.ndarray:
+        """The cross products of what the exogenous columns leave of the endogenous ones, [endogenous, endogenous]."""
+        columns = self._less_exogenous(self.endogenous)
+        return columns.T @ self.moments.cross @ columns
+
+    @cached_property
+    def explained(self) -> np.ndarray:
+        """The squared canonical correlations of endogenous columns and instruments, less the exogenous columns, ascending."""
+        part = self.with_endogenous.T @ np.linalg.solve(self.squares, self.with_endogenous)
+        return scipy.linalg.eigh(part, self.endogenous_squares, eigvals_only=True)
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        """P of the residuals of the first stages, [free, endogenous]."""
+        predicted = self.second[:, np.searchsorted(self.regressors, self.endogenous)]
+        return np.eye(len(predicted))[:, self.endogenous] - predicted
+
+    def tests(self, point: Point) -> dict[str, Any]:
+        """What fit.json says of the first stages and the instruments, at the estimates."""
+        # The smallest eigenvalue of Cragg and Donald's matrix: the first-stage F of a single endogenous column.
+        objective, share = self.moments.objective, float(self.explained[0])
+        df = float(objective.counts["rows"]) - objective.estimated + len(self.endogenous)
+        return {
+            "first_stages": [self.first_stage(number) for number in range(len(self.endogenous))],
+            "cragg_donald": share / (1 - share) * df / len(self.excluded),
+            "wu_hausman": self.wu_hausman(point),
+            "overidentification": self.overidentification(point),
+        }
+
+    def first_stage(self, number: int) -> dict[str, Any]:
+        """The regression of an endogenous column on the exogenous ones and the instruments, on the scale of the data."""
+        moments, objective, direction = self.moments, self.moments.objective, self.residuals[:, number]
+        design, free = objective.design, moments.bread.free
+        linear = design.with_roles(response=None, trials=None, offset=None)
+        rows = replace(objective, workload=objective.workload.with_design(linear))
+        squares = float(direction @ moments.cross @ direction)
+        point = Point(moments.along(direction), squares / 2, np.zeros(0), squares)
+        first = np.sort(np.concatenate([self.exogenous, self.excluded]))
+        covariance = moments.errors(np.eye(len(direction))[:, first], point, objective=rows)
+        chosen, coefficients = np.eye(len(first))[np.isin(first, self.excluded)], -direction[first]
+        # The data have column j of the fit times L[j, j], plus the others that L[:, j] has. L converts coefficients.
+        to_data, shown, place = to_data_scale(design.reported).tocsc(), free[first], free[self.endogenous[number]]
+        own = to_data[:, [place]].toarray()[:, 0]
+        transform = scipy.sparse.csr_array(to_data[:, shown][shown] / own[place])
+        values = transform @ coefficients - own[shown] / own[place]
+        errors, reference = np.sqrt(covariance.variances(transform).chosen), covariance.reference(transform)
+        p_values, names, notes = (
+            reference.p_value(values, errors),
+            list(design.reported.coefficients()),
+            reference.notes(),
+        )
+        term, level = names[place]
+        result: dict[str, Any] = {
+            "endogenous": f"{term}[{level}]" if level else term,
+            "instruments": wald(covariance, chosen @ coefficients, chosen),
+            "r_squared_partial": 1 - squares / float(self.endogenous_squares[number, number]),
+            "coefficients": [
+                dict(zip(("term", "level"), names[shown[k]], strict=True))
+                | {"estimate": float(values[k]), "std_error": number_or_none(errors[k])}
+                | {"p_value": number_or_none(p_values[k]), "note": str(notes[k])}
+                for k in range(len(first))
+            ],
+        }
+        return result | (self.effective_f(covariance, chosen) if len(self.endogenous) == 1 else {})
+
+    def effective_f(self, covariance: Covariance, chosen: np.ndarray) -> dict[str, float | None]:
+        """The effective F, and its critical value for a bias of a tenth of the worst case, by Patnaik's approximation (Montiel
+        Olea & Pflueger, Journal of Business & Economic Statistics 31, 2013)."""
+        root = np.linalg.cholesky(self.squares)
+        slopes = np.linalg.solve(root, self.with_endogenous)
+        variance = root.T @ covariance.of(scipy.sparse.csr_array(chosen)) @ root
+        trace = float(np.trace(variance))
+        size = trace * float(np.linalg.eigvalsh(variance)[-1])
+        df = trace**2 * (1 + 2 * BIAS) / (float(np.sum(variance**2)) + 2 * BIAS * size)
+        return {
+            "effective_F": number_or_none(float(np.sum(slopes**2)) / trace),
+            "effective_F_critical": number_or_none(scipy.special.chndtrix(0.95, df, df * BIAS) / df),
+        }
+
+    def wu_hausman(self, point: Point) -> dict[str, Any]:
+        """The test that the residuals of the first stages have no coefficient beside the terms of the formula."""
+        moments, count = self.moments, len(self.endogenous)
+        columns = np.hstack([np.eye(len(moments.cross))[:, self.regressors], self.residuals])
+        slope = columns.T @ moments.gradient(point)
+        coefficients = -np.linalg.solve(columns.T @ moments.cross @ columns, slope)
+        squares = 2 * point.loss + float(slope @ coefficients)
+        there = point.coefficients + moments.along(columns @ coefficients)
+        covariance = moments.errors(columns, Point(there, squares / 2, np.zeros(0), squares))
+        return wald(covariance, coefficients[-count:], np.eye(columns.shape[1])[-count:])
+
+    def overidentification(self, point: Point) -> dict[str, Any] | None:
+        """Sargan's test with classical errors, and else Hansen's J with the weights of the robust covariance of the moments; None
+        if there are as many instruments as endogenous columns."""
+        moments, more = self.moments, len(self.excluded) - len(self.endogenous)
+        if not more:
+            return None
+        slope, note = self.left.T @ moments.gradient(point), ""
+        rows = float(moments.objective.counts["rows"])
+        if moments.objective.design.inference.std_errors == "classical":
+            name, statistic = "Sargan", slope @ np.linalg.solve(self.squares, slope) / (2 * point.loss / rows)
+        else:
+            covariance = moments.errors(self.left, point)
+            every = scipy.sparse.csr_array(np.eye(len(self.excluded)))
+            weights = self.squares @ covariance.of(every) @ self.squares / covariance.correction
+            note = covariance.joint(every).problem if isinstance(covariance, Clustered) else ""
+            within = np.linalg.solve(weights, np.column_stack([slope, self.with_endogenous]))
+            own = self.with_endogenous.T @ within
+            name, statistic = "Hansen J", slope @ within[:, 0] - own[:, 0] @ np.linalg.solve(own[:, 1:], own[:, 0])
+        p = None if note else number_or_none(distributions.chi_squared(np.array(statistic), np.array(more)).probability)
+        return {"test": name, "statistic": number_or_none(statistic), "df": more, "p_value": p, "note": note}
+
+
+def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray) -> dict[str, Any]:
+    """The test that coefficients are 0: `values` [q], and the rows of the transformation that choose them, [q, k]."""
+    transform, df = scipy.sparse.csr_array(chosen), len(values)
+    try:
+        root = np.linalg.cholesky(covariance.of(transform))
+    except np.linalg.LinAlgError:
+        note = "their covariance matrix is not positive definite, as of too few clusters"
+        return {"F": None, "df": df, "df_denominator": None, "p_value": None, "note": note}
+    ratio = float(np.sum(np.linalg.solve(root, values) ** 2)) / df
+    reference = covariance.joint(transform)
+    with np.errstate(invalid="ignore"):
+        p = distributions.f(np.array(reference.scale * ratio), np.array(df), np.array(reference.df)).probability
+    return {
+        "F": ratio,
+        "df": df,
+        "df_denominator": number_or_none(reference.df),
+        "p_value": None if reference.problem else number_or_none(p),
+        "note": reference.problem or reference.note,
+    }
+
+
+def number_or_none(value: Any) -> float | None:
+    """A number for JSON."""
+    return float(value) if np.isfinite(value) else None
+
+
+def refuse_determined(objective: Objective, name: str, key: str, is_instrument: bool) -> None:
+    """Raise UserError for an endogenous term with a column, or an instrument with all columns, that others determine."""
+    design = objective.design
+    where = design.slices[name]
+    status = objective.status[where]
+    left = np.flatnonzero(~np.isin(status, (FREE, REFERENCE, EMPTY))) + where.start
+    if not len(left) or (is_instrument and FREE in status):
+        return
+    vectors = objective.null_vectors[objective.held == left[0]]
+    others = (
+        [term for term in terms_in(design.reported, np.abs(vectors).max(0)) if term != name] if len(vectors) else []
+    )
+    by = [f"`{term}`" for term in others] or [f"the absorbed factors {', '.join(design.absorbed)}"]
+    what = "instrument" if is_instrument else "endogenous term"
+    raise UserError(
+        f"{key}: the {what} `{name}` is determined by {', '.join(by)}, so nothing of it is left\n"
+        + ("  leave it out" if is_instrument else "  remove it from the endogenous terms, or those that determine it")
+    )
+
+
+def weakness(tests: dict[str, Any]) -> list[str]:
+    """A warning for weak instruments."""
+    return [
+        f"the instruments of `{each['endogenous']}` may be weak: their effective F is {each['effective_F']:.3g}, and above "
+        f"{each['effective_F_critical']:.3g} the bias would be at most a tenth of the worst case, with 5 % error (Montiel Olea "
+        "and Pflueger 2013). With weak instruments, intervals and tests of two-stage least squares are not valid"
+        for each in tests.get("first_stages", ())
+        if each.get("effective_F") and each["effective_F"] < each["effective_F_critical"]
+    ]
