@@ -51,6 +51,7 @@ OF_KEYS = {
     "pairwise": 'such as pairwise=["carrier"]',
     "profile": 'such as profile={"UA": {"carrier[UA]": 1}}',
     "path": 'such as path={"select": "aic"}',
+    "instruments": 'such as instruments="price ~ cost"',
     "margins_at": 'such as margins_at={"near": {"distance": 100}}',
 }
 """Tables that are made if a key of the same name asks for them, and a value of it."""
@@ -135,7 +136,7 @@ class FittedModel(Model):
         """
         if name not in TABLES:
             raise UserError(f"there is no table `{name}`{nearest(name, TABLES)}\n  there are: {', '.join(TABLES)}")
-        if name in OF_KEYS and not self._sections["models"][self.name].get(name):
+        if name in OF_KEYS and not (self._sections["models"][self.name].get(name) or name in self.fit):
             raise UserError(f"table: the fit has no `{name}`; fit it with the key `{name}`, {OF_KEYS[name]}")
         path = self._result(f"{name}.csv")
         return read_table(path, self._files.fit) if name in csv_files.TEXTS else pd.read_csv(path)

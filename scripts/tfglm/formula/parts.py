@@ -73,6 +73,8 @@ def parts_of(formula: str) -> Parts:
 def with_instruments(parts: Parts, instruments: str) -> Parts:
     """Parts with `d ~ z`: the endogenous terms d are terms of the formula too."""
     endogenous = instruments.partition("~")[0].strip()
+    if not endogenous:
+        raise ValueError(f"`| {instruments}` names instruments of no term; write them as in y ~ x | d {instruments}")
     known = {" ".join(term.split()) for term in parts.formula.split("+")}
     added = [term.strip() for term in endogenous.split("+") if " ".join(term.split()) not in known]
     return replace(parts, formula=" + ".join([parts.formula.rstrip(), *added]), instruments=instruments)

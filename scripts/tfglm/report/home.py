@@ -163,6 +163,7 @@ def how_fitted(model: ModelResults) -> str:
     """Say how the model was fitted: absorbed factors, Firth's penalty, and the compared classes."""
     fit, factors = model.fit, absorbed_factors(model.fit)
     how = [f"{' and '.join(factors)} absorbed"] if factors else []
+    how += ["by two-stage least squares"] if "instruments" in fit else []
     how += ["by Firth's penalised likelihood"] if fit.get("firth") else []
     how += [classes_compared(fit, model.words)] if fit.get("classes") else []
     return "".join(f", {each}" for each in how)
@@ -403,6 +404,35 @@ def joint_tests(model: ModelResults) -> tuple[pd.DataFrame | None, list[str]]:
     return tests_as_text({"term": table["term"].map(model.words.term)}, table), []
 
 
+def instrument_tests(model: ModelResults) -> tuple[str, pd.DataFrame] | None:
+    """What the instruments are, and a table of their tests; None without instruments."""
+    found = model.fit.get("instruments")
+    if not found:
+        return None
+    endogenous, names = (" and ".join(map(model.words.term, found[key])) for key in ("endogenous", "instruments"))
+    stages, single = found.get("first_stages", []), len(found["endogenous"]) == 1
+    rows = [(f"instruments have no effect on {each['endogenous']}: F", each["instruments"]) for each in stages]
+    rows += [
+        (f"their effective F, for little bias above {each['effective_F_critical']:.3g}", {"F": each["effective_F"]})
+        for each in stages
+        if each.get("effective_F")
+    ]
+    if stages:
+        rows += [(f"{endogenous} {'is' if single else 'are'} exogenous (Wu-Hausman): F", found["wu_hausman"])]
+    if over := found.get("overidentification"):
+        rows += [(f"the instruments agree ({over['test']}): χ²", over)]
+    texts = [
+        (what, fixed(test.get("F", test.get("statistic")), 2), test.get("df", ""), p_value(test.get("p_value")))
+        for what, test in rows
+    ]
+    notes = [test.get("note", "") for _, test in rows]
+    table = pd.DataFrame(texts, columns=["", "statistic", "df", "p"]).assign(note=notes)
+    said = (
+        f"Endogenous: {endogenous}. Instruments: {names}. The coefficients of the first stage are in instruments.csv."
+    )
+    return said, table if table["note"].any() else table.drop(columns="note")
+
+
 LISTED = 20
 
 WITHOUT_ESTIMATE = {
@@ -463,6 +493,7 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
     "convergence": lambda model: convergence(model.fit),
     "tests": joint_tests,
     "parallel": parallel_slopes,
+    "instruments": instrument_tests,
     "without_estimate": lambda model: without_estimate(model.coefficients),
     "means": adjusted_means,
     "what_means": what_means,

@@ -61,7 +61,7 @@ def write_pages(
     account, dictionary = (digests.read_json(folder / f"{name}.json") for name in ("rows", "dictionary"))
     words = Words.from_json(words_of, dictionary["columns"])
     fit = digests.read_json(folder / "fit.json")
-    is_curved = has_curves(fit["formula"]) and not compares_classes(fit["family"])
+    is_curved = has_curves(fit["provenance"]["model"]["formula"]) and not compares_classes(fit["family"])
     tables = {
         "coefficients": True,
         "terms": True,

@@ -79,6 +79,10 @@ def convergence(fit: Mapping) -> str:
             f"{certificate['largest_kkt_violation'] / (fit['l1'] + fit['l2']):.0e} of the penalty"
         )
         return ("The fit converged: " if fit["converged"] else "The fit did NOT converge: ") + reached + "."
+    if "instruments" in fit:
+        step = rounded_up(certificate["within_standard_errors"])
+        state = "converged" if fit["converged"] else "did NOT converge"
+        return f"The fit {state}: a further step would move no estimate by more than {step} classical standard errors."
     of = "penalised likelihood" if penalised or fit.get("firth") or fit.get("smooths") else "likelihood"
     unit = "standard deviations of the posterior" if penalised else "classical standard errors"
     within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5

@@ -33,6 +33,7 @@ TEXTS: dict[str, Collection[str]] = {
     "event_study": ("term", "about", "note"),
     "embeddings": ("factor", "level"),
     "profile": ("name", "note"),
+    "instruments": ("endogenous", "term", "level", "reference", "note"),
     "vcov": ("Unnamed: 0",),
 }
 """The columns of tables that are no numbers, by the name of the file without suffix."""

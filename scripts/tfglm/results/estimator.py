@@ -58,7 +58,9 @@ class FormulaEstimator(BaseEstimator):
         """Return the estimator of a `model.Model`; its predictions read these columns."""
         said = model.fit["provenance"]["model"]
         # A subset is in what is derived, too: a frequency of 0 elsewhere.
-        keys = {name: value for name, value in said.items() if name not in ("formula", "family", "subset")}
+        keys = {
+            name: value for name, value in said.items() if name not in ("formula", "family", "subset", "instruments")
+        }
         of_data = {name: model.fit["provenance"].get("data", {}).get(name) for name in ("order", "rare", "derive")}
         keys |= {name: value for name, value in of_data.items() if value}
         made = cls(model.fit["formula"], model.fit["family"], keys, unseen)

@@ -25,6 +25,13 @@ def _contrasts(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
     return adjusted(table, settings.adjust)
 
 
+def _instruments(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
+    stages = saved.fit["instruments"].get("first_stages", [])
+    rows = [{"endogenous": stage["endogenous"], **row} for stage in stages for row in stage["coefficients"]]
+    columns = ["endogenous", "term", "level", "reference", "estimate", "std_error", "p_value", "note"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[4:7], float))
+
+
 def _margins_at(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
     numbers = settings.confidence, settings.margins_contrasts
     return scenario_table(saved.design, saved.fitted, saved.averaged, saved.reference, *numbers)
@@ -59,6 +66,7 @@ TABLES: dict[str, Table] = {
     "profile": lambda saved, _: pd.DataFrame(saved.fit["profile"]),
     # Without rows held out, the columns about them are empty.
     "path": lambda saved, _: pd.DataFrame(saved.fit["path"]).dropna(axis=1, how="all"),
+    "instruments": _instruments,
     "vcov": lambda saved, _: coefficients.covariance_table(saved.estimates).rename_axis("").reset_index(),
     "marginal_effects": lambda saved, _: saved.margins.effects,
     "adjusted_means": lambda saved, _: saved.margins.means,

@@ -62,6 +62,8 @@ def problem_of(model: ComparedModel) -> str | None:
         return f"{model.name} is a network"
     if design.has_penalties:
         return f"{model.name} is penalised, so its likelihood is not at its maximum"
+    if design.instruments:
+        return f"{model.name} is fitted by two-stage least squares, which has no likelihood"
     if design.likelihood.firth:
         return f"{model.name} has Firth's penalty, so its likelihood is not at its maximum"
     if not fit["exact"] or not fit["converged"]:

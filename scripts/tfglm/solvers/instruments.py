@@ -28,9 +28,9 @@ from tfglm.errors import UserError, counted
 from tfglm.inference import distributions, effective
 from tfglm.inference.bread import Bread
 from tfglm.inference.classical import Classical
-from tfglm.inference.clustered import Clustered
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.fitted import EMPTY, FREE, REFERENCE, Fitted
+from tfglm.inference.reference import Fewest, JointReference, fewest_for
 from tfglm.solvers import origin
 from tfglm.solvers.cluster_sums import Columns, Scores
 from tfglm.solvers.covariance import with_errors
@@ -283,6 +283,11 @@ class Stages:
         columns[x] = -scipy.linalg.solve(cross[np.ix_(x, x)], cross[np.ix_(x, which)], assume_a="pos") if len(x) else 0
         return columns
 
+    @property
+    def fewest(self) -> Fewest:
+        """The least information from clusters for a test."""
+        return fewest_for(self.moments.objective.design)
+
     @cached_property
     def left(self) -> np.ndarray:
         """P of what the exogenous columns leave of the instruments, [free, excluded]."""
@@ -336,7 +341,8 @@ class Stages:
         rows = replace(objective, workload=objective.workload.with_design(linear))
         squares = float(direction @ moments.cross @ direction)
         point = Point(moments.along(direction), squares / 2, np.zeros(0), squares)
-        first = np.sort(np.concatenate([self.exogenous, self.excluded]))
+        first = np.concatenate([self.exogenous, self.excluded])
+        first = first[np.argsort(free[first])]
         covariance = moments.errors(np.eye(len(direction))[:, first], point, objective=rows)
         chosen, coefficients = np.eye(len(first))[np.isin(first, self.excluded)], -direction[first]
         # The data have column j of the fit times L[j, j], plus the others that L[:, j] has. L converts coefficients.
@@ -344,19 +350,20 @@ class Stages:
         own = to_data[:, [place]].toarray()[:, 0]
         transform = scipy.sparse.csr_array(to_data[:, shown][shown] / own[place])
         values = transform @ coefficients - own[shown] / own[place]
-        errors, reference = np.sqrt(covariance.variances(transform).chosen), covariance.reference(transform)
-        p_values, names, notes = (
-            reference.p_value(values, errors),
-            list(design.reported.coefficients()),
-            reference.notes(),
+        errors, reference = (
+            np.sqrt(covariance.variances(transform).chosen),
+            covariance.reference(transform, self.fewest),
         )
-        term, level = names[place]
+        p_values, notes = reference.p_value(values, errors), reference.notes()
+        names, is_held = list(design.reported.coefficients()), objective.status == REFERENCE
+        (term, level), held = names[place], {names[k][0]: names[k][1] for k in np.flatnonzero(is_held).tolist()}
         result: dict[str, Any] = {
             "endogenous": f"{term}[{level}]" if level else term,
-            "instruments": wald(covariance, chosen @ coefficients, chosen),
+            "instruments": wald(covariance, chosen @ coefficients, chosen, self.fewest),
             "r_squared_partial": 1 - squares / float(self.endogenous_squares[number, number]),
             "coefficients": [
                 dict(zip(("term", "level"), names[shown[k]], strict=True))
+                | {"reference": held.get(names[shown[k]][0], "")}
                 | {"estimate": float(values[k]), "std_error": number_or_none(errors[k])}
                 | {"p_value": number_or_none(p_values[k]), "note": str(notes[k])}
                 for k in range(len(first))
@@ -370,6 +377,8 @@ class Stages:
         root = np.linalg.cholesky(self.squares)
         slopes = np.linalg.solve(root, self.with_endogenous)
         variance = root.T @ covariance.of(scipy.sparse.csr_array(chosen)) @ root
+        if not np.isfinite(variance).all():
+            return {}
         trace = float(np.trace(variance))
         size = trace * float(np.linalg.eigvalsh(variance)[-1])
         df = trace**2 * (1 + 2 * BIAS) / (float(np.sum(variance**2)) + 2 * BIAS * size)
@@ -387,7 +396,7 @@ class Stages:
         squares = 2 * point.loss + float(slope @ coefficients)
         there = point.coefficients + moments.along(columns @ coefficients)
         covariance = moments.errors(columns, Point(there, squares / 2, np.zeros(0), squares))
-        return wald(covariance, coefficients[-count:], np.eye(columns.shape[1])[-count:])
+        return wald(covariance, coefficients[-count:], np.eye(columns.shape[1])[-count:], self.fewest)
 
     def overidentification(self, point: Point) -> dict[str, Any] | None:
         """Sargan's test with classical errors, and else Hansen's J with the weights of the robust covariance of the moments; None
@@ -402,16 +411,17 @@ class Stages:
         else:
             covariance = moments.errors(self.left, point)
             every = scipy.sparse.csr_array(np.eye(len(self.excluded)))
-            weights = self.squares @ covariance.of(every) @ self.squares / covariance.correction
-            note = covariance.joint(every).problem if isinstance(covariance, Clustered) else ""
-            within = np.linalg.solve(weights, np.column_stack([slope, self.with_endogenous]))
-            own = self.with_endogenous.T @ within
-            name, statistic = "Hansen J", slope @ within[:, 0] - own[:, 0] @ np.linalg.solve(own[:, 1:], own[:, 0])
-        p = None if note else number_or_none(distributions.chi_squared(np.array(statistic), np.array(more)).probability)
+            note, name, statistic = covariance.joint(every, self.fewest).problem, "Hansen J", np.nan
+            if not note:
+                weights = self.squares @ covariance.of(every) @ self.squares / covariance.correction
+                within = np.linalg.solve(weights, np.column_stack([slope, self.with_endogenous]))
+                own = self.with_endogenous.T @ within
+                statistic = slope @ within[:, 0] - own[:, 0] @ np.linalg.solve(own[:, 1:], own[:, 0])
+        p = number_or_none(distributions.chi_squared(np.array(statistic), np.array(more)).probability)
         return {"test": name, "statistic": number_or_none(statistic), "df": more, "p_value": p, "note": note}
 
 
-def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray) -> dict[str, Any]:
+def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray, fewest: Fewest) -> dict[str, Any]:
     """The test that coefficients are 0: `values` [q], and the rows of the transformation that choose them, [q, k]."""
     transform, df = scipy.sparse.csr_array(chosen), len(values)
     try:
@@ -420,11 +430,12 @@ def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray) -> dict
         note = "their covariance matrix is not positive definite, as of too few clusters"
         return {"F": None, "df": df, "df_denominator": None, "p_value": None, "note": note}
     ratio = float(np.sum(np.linalg.solve(root, values) ** 2)) / df
-    reference = covariance.joint(transform)
+    single = JointReference.from_single(covariance.reference(transform, fewest)) if df == 1 else None
+    reference = single or covariance.joint(transform, fewest)
     with np.errstate(invalid="ignore"):
         p = distributions.f(np.array(reference.scale * ratio), np.array(df), np.array(reference.df)).probability
     return {
-        "F": ratio,
+        "F": number_or_none(ratio),
         "df": df,
         "df_denominator": number_or_none(reference.df),
         "p_value": None if reference.problem else number_or_none(p),
@@ -449,7 +460,9 @@ def refuse_determined(objective: Objective, name: str, key: str, is_instrument: 
     others = (
         [term for term in terms_in(design.reported, np.abs(vectors).max(0)) if term != name] if len(vectors) else []
     )
-    by = [f"`{term}`" for term in others] or [f"the absorbed factors {', '.join(design.absorbed)}"]
+    by = [f"`{term}`" for term in others] or [
+        f"the absorbed factors {', '.join(design.absorbed)}" if design.absorbed else "the intercept"
+    ]
     what = "instrument" if is_instrument else "endogenous term"
     raise UserError(
         f"{key}: the {what} `{name}` is determined by {', '.join(by)}, so nothing of it is left\n"

@@ -15,7 +15,7 @@ from tfglm.workflow.values import ANY_MODEL, any_but, one_of
 MARGINAL_TABLES = ("marginal_effects", "adjusted_means")
 AVERAGED_TABLES = (*MARGINAL_TABLES, "margins_at")
 USUAL_TABLES = ("coefficients", "terms", *MARGINAL_TABLES)
-OPTIONAL_TABLES = ("pairwise", "margins_at", "profile", "path", "vcov")
+OPTIONAL_TABLES = ("pairwise", "margins_at", "profile", "path", "instruments", "vcov")
 """Those that a regression has if its section says so."""
 REFUSABLE_TABLES = ("contrasts", "hypotheses")
 """Only the fit shows whether the coefficients that these tables name have estimates, so they may be refused. Each has a job of
