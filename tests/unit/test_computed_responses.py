@@ -115,10 +115,14 @@ def test_parts_of_a_formula_are_keys_of_the_model():
     assert nested.models["m"].formula == "y ~ n + (1 | carrier) + (1 | carrier_day)"
     assert "carrier_day" in nested.data.columns
     assert load(config("y ~ n | 0"), "config").models["m"].absorb == []
+    instrumented = load(config("y ~ n | carrier | day + n ~ w"), "config").models["m"]
+    assert (instrumented.formula, instrumented.absorb) == ("y ~ n + day", ["carrier"])
+    assert instrumented.instruments == "day + n ~ w"
 
 
 PARTS = {
-    "y ~ n | carrier | w ~ n": "has instruments or a third part",
+    "y ~ n | w ~ day | carrier": "has too many parts; write absorbed factors and then instruments",
+    "y ~ n | carrier | ~ w": "names instruments of no term; write them as in y ~ x | d ~ w",
     "y ~ n | carrier[day]": "`carrier[day]` after the `|` cannot be absorbed",
     "y ~ n |": "`nothing` after the `|` cannot be absorbed",
     "y ~ n * offset(w)": "one offset, which is a term of its own",

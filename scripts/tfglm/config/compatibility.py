@@ -204,7 +204,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "`instruments`": {
         "a family other than `gaussian`": "two-stage least squares is for family gaussian, not {model.family}; remove the key",
-        "a link that is not the default": "two-stage least squares is for link identity, not `{model.link}`; remove one",
+        "`gaussian` or `inverse_gaussian` with link `log`": "two-stage least squares is for link identity; remove `link`",
         PENALTY: LINEAR_ALONE,
         SMOOTH: "two-stage least squares has no smooth terms or random effects; write ns() for s() and te(), and absorb factors",
         ONLINE: "solver `{model.online_solver}` fits no instruments; use `newton`",

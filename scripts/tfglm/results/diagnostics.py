@@ -39,7 +39,7 @@ def diagnosed(
     numbers = list(dict.fromkeys(column for factor in design.numeric if not factor.shape for column in factor.columns))
     leverage = (
         design.rows["train"] <= MOST_WITH_LEVERAGE
-        and not (design.absorbed or design.penalty.given)
+        and not (design.absorbed or design.penalty.given or design.instruments)
         and fitted.covariance.is_known
     )
     columns = list(dict.fromkeys([*numbers, *identity]))
