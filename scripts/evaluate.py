@@ -1,4 +1,4 @@
-"""Read the rows once more after a fit: the metrics of one split, and the averages that marginal effects are made of."""
+"""Read the rows once more after a fit: the metrics of one split, checks, and the averages that marginal effects are made of."""
 
 import argparse
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.checks import check_groups
 from tfglm.engine.workload import Workload
-from tfglm.results import csv_files, margins, metrics, options, predict, unseen
+from tfglm.results import checks, csv_files, margins, metrics, options, predict, unseen
 from tfglm.results.saved_fit import SavedFit
 
 
@@ -25,6 +25,9 @@ def main(arguments: argparse.Namespace) -> None:
             csv_files.write(
                 pd.DataFrame(groups, columns=None if groups else ["column", "level", "rows"]), arguments.groups
             )
+    if arguments.checks:
+        found = checks.content(saved, saved.files, arguments.settings.diagnostics)
+        digests.write_json(arguments.checks, found, fit=arguments.fit)
     if arguments.averages:
         collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
         averaged = margins.average_for_tables(saved, saved.files, arguments.settings, collapsed, arguments.threads)
@@ -64,5 +67,6 @@ if __name__ == "__main__":
     options.add_offset(parser)
     parser.add_file("--metrics", "metrics.json to write", optional=True)
     parser.add_file("--groups", "CSV of the metrics by group to write", optional=True)
+    parser.add_file("--checks", "checks.json of a regression to write", optional=True)
     parser.add_file("--averages", "averages over the training rows to write (.npz)", optional=True)
     command.run(main, parser.parse_args())

@@ -1,7 +1,7 @@
 # What reads the rows after a fit, in one job for a model: metrics, and averages for marginal effects. Comparisons of models.
 
 
-USUAL_EVALUATIONS = (*(["metrics.json"] if HAS_EVALUATION else []), *models.AVERAGES)
+USUAL_EVALUATIONS = (*(["metrics.json"] if HAS_EVALUATION else []), "checks.json", *models.AVERAGES)
 
 for variant in models.variants("evaluate", PLAN.models, lambda model: model.evaluations, USUAL_EVALUATIONS):
 
@@ -35,7 +35,7 @@ for variant in models.variants("evaluate", PLAN.models, lambda model: model.eval
             settings=PLAN.settings(*KEYS_OF_METRICS, *(KEYS_OF_AVERAGES if "averages.npz" in variant.files else [])),
             files=TARGETS.options_of_evaluations(variant.files),
         message:
-            "{wildcards.model}: reading the rows for metrics and averages"
+            "{wildcards.model}: reading the rows for metrics, checks and averages"
         # The threads read rows. Snakemake would also give linear algebra two threads, and OpenBLAS took 17 s of processor to wait
         # for them.
         shell:

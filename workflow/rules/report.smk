@@ -139,6 +139,7 @@ rule write_home:
         dictionary=PATHS.dictionary,
         fits=PATHS.of(PLAN.fit, "fit.json"),
         metrics=PATHS.of(PLAN.fit, "metrics.json") if HAS_EVALUATION else [],
+        checks=PATHS.of(PLAN.regressions, "checks.json"),
         tables=TARGETS.sealed_tables(),
         curves=[path for path in TARGETS.models() if path.endswith("/effects.svg")],
     output:

@@ -38,7 +38,7 @@ from tfglm.report.embedded import panels
 from tfglm.report.model_results import ModelResults
 from tfglm.report.pages import read_table
 from tfglm.report.words import NO_WORDS
-from tfglm.results import csv_files, margins
+from tfglm.results import checks, csv_files, margins
 from tfglm.results.compare import ComparedModel, refuse_other_rows
 from tfglm.results.fit_tables import MARGINAL, TABLES
 
@@ -140,6 +140,22 @@ class FittedModel(Model):
             raise UserError(f"table: the fit has no `{name}`; fit it with the key `{name}`, {OF_KEYS[name]}")
         path = self._result(f"{name}.csv")
         return read_table(path, self._files.fit) if name in csv_files.TEXTS else pd.read_csv(path)
+
+    def checks(self) -> pd.DataFrame:
+        """Return the checks of the model: `check`, `verdict` (green, amber, red or not checked), `finding` and `remedy`.
+
+        Of more than a million rows the residuals are not checked. Raises UserError for a fit that was pickled.
+
+        >>> data = {"late": [0, 1, 0, 1, 1, 0, 1, 1], "carrier": ["AA", "UA"] * 4}
+        >>> tfglm.fit("late ~ carrier", pd.DataFrame(data), "binomial").checks()[["check", "verdict"]].head(1)
+                check verdict
+        0  separation     red
+        """
+        if not hasattr(self, "_read"):
+            raise UserError("checks need the rows, and a pickled fit has none; fit again")
+        with quietly(self.name):
+            found = checks.checks(self._saved.design, self._saved.fitted, self.fit, self._ingested)
+        return pd.DataFrame(found, columns=checks.Check._fields)
 
     def margins(self) -> pd.DataFrame:
         """Return the average marginal effects: what each covariate changes in the mean response.
@@ -263,6 +279,9 @@ class FittedModel(Model):
 
             data = load(self._sections, self.name).data
             first = Path(path)
+            digests.write_json(
+                self.folder / "checks.json", checks.content(self._saved, self._ingested), fit=self._files.fit
+            )
             first = first if first.suffix in (".html", ".htm") else first.with_name(f"{first.name}.html")
             asked = self.folder, self._settings, data, self._layout, self._ingested
             return write_pages(*asked, self._result, first, command)

@@ -40,6 +40,7 @@ from tfglm.report.scenarios import Scenarios, scenarios_of
 from tfglm.report.sentences import ModelFacts, TermSentences, effect_sentences, slopes
 from tfglm.report.strongest import Effects, short_table, shown_effects, strongest_effects
 from tfglm.report.words import Words
+from tfglm.results import checks
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
 from tfglm.results.digits import fixed, p_value, percent
@@ -152,11 +153,21 @@ def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, 
         "column": model.response,
         "unit": unit,
         "measures": measures,
+        "checks": shown_checks(model, metrics),
         "skill": quality.skill(measures, metrics.get("rows", 0)),
         "how_well": quality.in_words(model.fit, metrics, unit),
         "explained": "" if explained is None or parts is NETWORK else percent(explained),
         **{name: part(model) for name, part in parts.items()},
     }
+
+
+def shown_checks(model: ModelResults, metrics: Mapping[str, Any]) -> list[checks.Check]:
+    """The checks of a model, the gravest first. Calibration is that of the rows kept back, if there are some."""
+    held_out, found = checks.held_out_calibration(metrics), []
+    if model.fit.get("kind") != "network":
+        content = digests.read_json(model.folder / "checks.json", fit=model.path_of_fit)["checks"]
+        found = [checks.Check(**each) for each in content if not (held_out and each["check"] == "calibration")]
+    return sorted([*found, *held_out], key=lambda each: checks.VERDICTS.index(each.verdict))
 
 
 def how_fitted(model: ModelResults) -> str:

@@ -84,7 +84,8 @@ class PlannedModel:
     def evaluations(self) -> tuple[str, ...]:
         """The files that one job makes of the rows."""
         metrics = [*(["metrics.json"] * self.is_evaluated), *(["metrics_by.csv"] * self.has_groups)]
-        return (*metrics, *(AVERAGES if self.regression and self.regression.marginal_effects else ()))
+        checks = ["checks.json"] * bool(self.regression)
+        return (*metrics, *checks, *(AVERAGES if self.regression and self.regression.marginal_effects else ()))
 
     @property
     def has_groups(self) -> bool:

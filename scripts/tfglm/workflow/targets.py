@@ -43,9 +43,14 @@ OPTIONAL = [
 TABLES_AS_PICTURES = ("history", "coefficients", "effects", "embeddings")
 """The pictures of a table with the same name."""
 
-KEYS_OF_METRICS = ("threshold", "unseen", "by")
+KEYS_OF_METRICS = ("threshold", "unseen", "by", "diagnostics")
 KEYS_OF_AVERAGES = ("adjusted_means", "margins_at", "offset_at", "random_effects")
-OPTIONS_OF_EVALUATIONS = {"metrics.json": "metrics", "metrics_by.csv": "groups", "averages.npz": "averages"}
+OPTIONS_OF_EVALUATIONS = {
+    "metrics.json": "metrics",
+    "metrics_by.csv": "groups",
+    "checks.json": "checks",
+    "averages.npz": "averages",
+}
 """The options of `evaluate.py` that name its outputs."""
 
 COMPARED = (".csv", "_held_out.csv", "_likelihood_ratio.csv", ".html")
