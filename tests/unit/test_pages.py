@@ -19,7 +19,7 @@ from tfglm.report.lead import LeadEffect
 from tfglm.report.model_pages import draw_groups, draw_metrics, metrics_page
 from tfglm.report.pages import LONG, TEMPLATES, numbers_as_text, render
 from tfglm.report.pairs import pairs_of
-from tfglm.report.quality import in_words, measures
+from tfglm.report.quality import measures
 from tfglm.report.scenarios import Scenarios
 from tfglm.report.scores_page import ScoredFile
 from tfglm.report.sentences import TermSentences
@@ -243,7 +243,6 @@ def test_a_page_says_that_no_row_can_be_predicted(tmp_path):
         assert "m: no row can be predicted of those to evaluate" in picture.read_text()
     page = metrics_page(results, picture)
     assert "The model can predict none of these rows" in page and ">803<" in page
-    assert in_words({"provenance": {"model": {}}}, metrics, None) == "It can predict none of the rows kept back."
 
     parts = {"base", "parts", "tables", "quotes", "tablesort.min.js", "tablesort.licence.txt"}
     assert {path.name.removesuffix(".html.j2") for path in TEMPLATES.iterdir()} == {*PAGES, *parts}
@@ -411,29 +410,6 @@ def test_p_values_and_shares_are_neither_0_nor_1_by_rounding():
         "",
     ]
     assert [percent(share) for share in (0.99962, 0.0004, 0.0, 1.0)] == ["99.96 %", "0.040 %", "0 %", "100 %"]
-
-
-def test_how_far_predictions_are_off_has_the_unit_of_the_response():
-    metrics = {"rows": 68767, "mae": 27.38061, "rmse": 41.9735, "mean_prediction": -0.5, "mean_response": 4248.3}
-    told = in_words({"r_squared": 0.0784, "provenance": {"model": {}}}, metrics, "minutes")
-    assert told == (
-        "The model explains 7.8 % of the deviance of the rows it was fitted to. On 68,767 rows kept back its predictions are off "
-        "by 27.38 minutes on average (root mean square 41.97 minutes); the mean prediction is −0.5 minutes, the mean response "
-        "4,248 minutes."
-    )
-
-
-@pytest.mark.parametrize(("trials", "each"), [("seats", "trial"), (None, "row")])
-def test_the_event_is_that_of_a_trial_where_rows_have_several(trials, each):
-    metrics = {"rows": 40, "auc": 0.75, "mean_prediction": 0.35, "mean_response": 0.343, "calibration_slope": None}
-    metrics |= {"threshold": 0.5, "accuracy": 0.7, "true_positive": 117, "false_positive": 14}
-    told = in_words({"provenance": {"model": {"trials": trials}}}, metrics, None)
-    assert told == (
-        f"On 40 rows kept back it ranks a {each} with the event above a {each} without it in 75.0 % of all pairs (AUC "
-        f"0.7500); the mean predicted probability is 35.0 %, and 34.3 % of the {each}s had the event. At the threshold 0.5, "
-        f"70.0 % of the {each}s are classified right, and always answering “no event” gives 65.7 %: at this threshold the "
-        "model classifies better than one answer for all."
-    )
 
 
 def test_profile_intervals_stand_beside_those_of_wald_and_have_ratios():

@@ -239,7 +239,7 @@ def test_classes_have_probabilities_and_a_confusion_matrix(folder):
     page = (model(folder, "carriers") / "metrics.html").read_text()
     assert "By class" in page and '<th scope="row">PA (1)</th>' in page
     assert "accuracy" in (model(folder, "carriers") / "metrics.svg").read_text()
-    assert "it predicts the class of" in (folder / "results" / "flights" / "index.html").read_text()
+    assert "rows kept back: accuracy" in (folder / "results" / "flights" / "index.html").read_text()
     assert (
         f"accuracy {metrics['accuracy']:.4f} on the rows held out"
         in (folder / "logs" / "flights" / "models" / "carriers" / "train.log").read_text()

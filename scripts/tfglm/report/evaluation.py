@@ -128,11 +128,10 @@ def draw_lift(panel: Panel, tenths: pd.DataFrame) -> None:
 
 
 def mean_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
-    """Draw the calibration of predicted means, residuals against them, and the quantiles of the residuals against those of
-    a normal distribution with the same root mean square."""
-    picture, (calibration, residual, quantile) = grid(title, 3)
+    """Draw the calibration of predicted means, and the quantiles of the residuals against those of a normal distribution with
+    the same root mean square."""
+    picture, (calibration, quantile) = grid(title, 2)
     draw_calibration(calibration, metrics["calibration"], "predicted mean", "observed mean")
-    draw_residuals(residual, pd.DataFrame(metrics["calibration"]))
     draw_quantiles(quantile, metrics["residual_quantiles"], metrics["rmse"])
     picture.write(paths)
 
@@ -142,29 +141,15 @@ def draw_calibration(panel: Panel, parts: list[dict], xlabel: str, ylabel: str) 
     axes, table = panel.axes[0], pd.DataFrame(parts)
     diagonal(axes, table["predicted"].min(), table["predicted"].max())
     axes.plot(table["predicted"], table["observed"], color=MAIN, linewidth=0.6, alpha=0.6)
-    with_intervals(panel, table, table["observed"])
-    axes.set(xlabel=f"{xlabel}, {len(table)} groups of {table['rows'].median():,.0f} rows", ylabel=ylabel)
-    axes.set_title("calibration")
-
-
-def draw_residuals(panel: Panel, table: pd.DataFrame) -> None:
-    axes = panel.axes[0]
-    axes.axhline(0.0, color=GREY, linewidth=0.8, linestyle=":")
-    with_intervals(panel, table, table["observed"] - table["predicted"])
-    axes.set(xlabel="predicted mean", ylabel="mean residual")
-    axes.set_title("residuals")
-
-
-def with_intervals(panel: Panel, table: pd.DataFrame, values: pd.Series) -> None:
-    """Points at the mean predictions of groups, with the intervals of their mean responses."""
-    axes = panel.axes[0]
     # A limit may be beyond the share itself by rounding, as that of no events is.
     errors = [(table["observed"] - table["lower"]).clip(0), (table["upper"] - table["observed"]).clip(0)]
-    axes.errorbar(table["predicted"], values, yerr=errors, fmt="o", markersize=3, color=MAIN, elinewidth=1)
+    axes.errorbar(table["predicted"], table["observed"], yerr=errors, fmt="o", markersize=3, color=MAIN, elinewidth=1)
     for ends, group in zip(halfway(table["predicted"].to_numpy()), table.to_dict("records"), strict=True):
         tip = "{predicted} predicted, {observed} observed ({lower} to {upper}), "
         tip = tip.format_map({name: four_that_count(value) for name, value in group.items()})
         panel.tip(axes, ends, axes.get_ylim(), tip + counted(group["rows"], "row"))
+    axes.set(xlabel=f"{xlabel}, {len(table)} groups of {table['rows'].median():,.0f} rows", ylabel=ylabel)
+    axes.set_title("calibration")
 
 
 def draw_quantiles(panel: Panel, quantiles: dict[str, float], rmse: float) -> None:

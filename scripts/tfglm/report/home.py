@@ -147,6 +147,10 @@ def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, 
     )
     parts = NETWORK if model.fit.get("kind") == "network" else REGRESSION
     measures = quality.measures(metrics, model.response, unit)
+    skill = quality.skill(measures, metrics.get("rows", 0))
+    deviance = (
+        "" if explained is None else f"The model explains {percent(explained)} of the deviance of the training rows. "
+    )
     return {
         "fit": model.fit,
         "response": model.words.column(model.response),
@@ -154,8 +158,8 @@ def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, 
         "unit": unit,
         "measures": measures,
         "checks": shown_checks(model, metrics),
-        "skill": quality.skill(measures, metrics.get("rows", 0)),
-        "how_well": quality.in_words(model.fit, metrics, unit),
+        "skill": skill,
+        "how_well": f"{deviance}{skill}",
         "explained": "" if explained is None or parts is NETWORK else percent(explained),
         **{name: part(model) for name, part in parts.items()},
     }

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from tfglm.errors import counted
 from tfglm.report.inline import measure
-from tfglm.results.digits import fixed, four_digits, four_that_count, percent
+from tfglm.results.digits import fixed, four_that_count, percent
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,6 @@ def in_units(unit: str | None) -> str:
     return f" {unit}" if unit else ""
 
 
-def ranked(metrics: Mapping) -> str:
-    """The ranked probability score, which ordered classes have."""
-    score = metrics.get("ranked_probability_score")
-    return "" if score is None else f", ranked probability score {four_digits(score)}"
-
-
 CLEAR = 1.96
 """Standard errors by which a model must differ from a baseline."""
 
@@ -124,61 +118,3 @@ def skill(shown: Sequence[QualityMeasure], rows: int) -> str:
         return "No rows were kept back that it can predict, so nothing says how well it predicts."
     said = [f"{each.name} {each.value}, {each.verdict} than {each.baseline} ({each.of_baseline})" for each in shown]
     return f"On {counted(rows, 'row')} kept back: {'; '.join(said)}."
-
-
-def beside_baseline(metrics: Mapping, each: str) -> str:
-    """Whether classifying by the threshold is better than one answer for all; empty where nothing is classified. `each` is what
-    has the event or not: a row or a trial."""
-    if not metrics.get("rows") or "accuracy" not in metrics or "confusion" in metrics:
-        return ""
-    mean = metrics["mean_response"]
-    compared = accuracy(metrics, "")
-    return (
-        f"At the threshold {metrics['threshold']:g}, {compared.value} of the {each}s are classified right, and "
-        f"always answering “{'event' if mean >= 0.5 else 'no event'}” gives {compared.baseline}: at this threshold "
-        f"the model classifies {compared.verdict} than one answer for all."
-    )
-
-
-def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
-    """Say how much of the responses the model explains, and how well it predicts rows that it has not seen. `unit` is the
-    unit of the response."""
-    explained = fit.get("r_squared", fit.get("pseudo_r_squared"))
-    each = "trial" if fit["provenance"]["model"].get("trials") else "row"
-    text = (
-        ""
-        if explained is None
-        else f"The model explains {percent(explained)} of the deviance of the rows it was fitted to. "
-    )
-    if not metrics.get("rows"):
-        there = any(count for name, count in metrics.items() if name.startswith("rows_"))
-        return text + (
-            "It can predict none of the rows kept back." if there else "No rows were kept back to evaluate it."
-        )
-    text += f"On {counted(metrics['rows'], 'row')} kept back "
-    if "confusion" in metrics:
-        return text + (
-            f"it predicts the class of {percent(metrics['accuracy'])} (the most frequent class alone has "
-            f"{percent(metrics['null_accuracy'])}); log loss {four_digits(metrics['log_loss'])}{ranked(metrics)}."
-        )
-    mean, response = metrics["mean_prediction"], metrics["mean_response"]
-    if metrics.get("auc") is not None:
-        auc = metrics["auc"]
-        text += (
-            f"it ranks a {each} with the event above a {each} without it in {percent(auc)} of all pairs (AUC "
-            f"{fixed(auc, 4)}); the mean predicted probability is {percent(mean)}, and {percent(response)} of the "
-            f"{each}s had the event"
-        )
-        slope = metrics["calibration_slope"]
-        text += "" if slope is None else f"; calibration slope {fixed(slope, 3)} (1 is ideal)"
-    elif "rmse" in metrics:
-        off, root, predicted, observed = (
-            f"{four_that_count(value)}{in_units(unit)}" for value in (metrics["mae"], metrics["rmse"], mean, response)
-        )
-        text += (
-            f"its predictions are off by {off} on average (root mean square {root}); the mean prediction is {predicted}, "
-            f"the mean response {observed}"
-        )
-    else:
-        text += "all responses are alike"
-    return f"{text}. {beside_baseline(metrics, each)}".strip()

@@ -1,8 +1,4 @@
-"""Checks of a fitted model: what may be wrong, how much, and what to write then.
-
-A verdict needs a deviation that is no chance, and large by a measure that does not grow with the number of rows.
-`docs/statistics.md` has the rules.
-"""
+"""Checks of a fitted model: what may be wrong, how much, and what to write then (docs/statistics.md has the rules)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +12,7 @@ from tfglm.design.parametrisation import to_data_scale
 from tfglm.formula.parse import term_of
 from tfglm.formula.terms import INTERCEPT
 from tfglm.inference.fitted import FREE, Fitted
-from tfglm.results.diagnostics import MOST_WITH_LEVERAGE, Diagnosed, diagnosed
+from tfglm.results.diagnostics import MOST_WITH_LEVERAGE, Diagnosed, diagnosed, in_bins
 from tfglm.results.digits import four_that_count, percent, two_digits
 from tfglm.results.saved_fit import SavedFit
 
@@ -29,12 +25,12 @@ LIKELY, SURE = 1e-2, 1e-3
 """P-values below which a deviation may be amber, and red."""
 
 MISFIT, DISTANCE, SPREAD, DISPERSION = (0.1, 0.25), (0.05, 0.1), (4.0, 10.0), (1.25, 2.0)
-INFLATION, COOK, ZEROS, FAR_OUT, LOST = (5.0, 10.0), (0.5, 1.0), (0.05, 0.2), (0.01, 0.2), (0.0, 0.05)
+INFLATION, COOK, ZEROS, FAR_OUT, LOST = (5.0, 10.0), (0.5, 1.0), (0.05, 0.2), (0.01, 0.2), (1e-9, 0.05)
 """From which size a deviation is amber, and red."""
 
 
 class Check(NamedTuple):
-    """A line: what was checked, the verdict, what was found, and what to do about it unless it is green."""
+    """A line: what was checked, the verdict, what was found, and what to do about it."""
 
     check: str
     verdict: str
@@ -42,25 +38,30 @@ class Check(NamedTuple):
     remedy: str = ""
 
 
-class Misfit(NamedTuple):
-    """How far means differ from the model: Cohen's f, a p-value, and where most."""
+class Deviation(NamedTuple):
+    """A deviation of this size, which has the probability `p` by chance. Only large ones show the `remedy`, and `where` it is."""
 
-    size: float = 0.0
-    p: float = 1.0
-    place: float = np.nan
-    observed: float = np.nan
-    expected: float = np.nan
+    check: str
+    limits: tuple[float, float]
+    size: float
+    finding: str
+    remedy: str
+    p: float = 0.0
+    where: str = ""
 
-    def line(self, check: str, what: str, remedy: str, tests: int = 1) -> Check:
-        """The check of means `what`, the worst of so many tests."""
-        verdict = judged(MISFIT, self.size, self.p * tests)
-        said = f"{what} are off by {two_digits(self.size)} standard deviations of the residuals"
-        if verdict != GREEN:
-            near = "where" if np.isnan(self.place) else f"near {four_that_count(self.place)}"
-            said += (
-                f": {near} they are {four_that_count(self.observed)}, and predictions {four_that_count(self.expected)}"
-            )
-        return Check(check, verdict, said, remedy)
+    def line(self, tests: int = 1) -> Check:
+        """Judge it as one of so many tests: by its size, which does not grow with the number of rows, if it is no chance."""
+        (amber, red), p = self.limits, self.p * tests
+        verdict = RED if self.size >= red and p < SURE else AMBER if self.size >= amber and p < LIKELY else GREEN
+        if verdict == GREEN:
+            return Check(self.check, GREEN, self.finding)
+        return Check(self.check, verdict, f"{self.finding}{self.where}", self.remedy)
+
+
+def worst(found: Sequence[Deviation]) -> Check:
+    """The gravest of several deviations."""
+    ranked = [(-VERDICTS.index((line := each.line(len(found))).verdict), each.size, line) for each in found]
+    return max(ranked, key=lambda each: each[:2])[2]
 
 
 def checks(
@@ -71,15 +72,15 @@ def checks(
     Of more than `MOST_ROWS` rows, none is read unless `asked`.
     """
     if fit["exact"] and not fit["converged"]:
-        return [Check("convergence", RED, "the fit has not converged", "follow the warning of the model")]
-    found = [*of_fit(design, fitted, fit)]
-    if design.rows["train"] > MOST_ROWS and not (asked or design.equations):
-        remedy = "write `diagnostics: true` in the section of the model"
-        found.append(Check("residuals", SKIPPED, f"there are more than {MOST_ROWS:,} rows", remedy))
-    elif not (design.equations or fit["perfect_fit"]) and (fit["pearson_dispersion"] or 0.0) > 0:
-        seen = diagnosed(design, fitted, files, [])
-        found += CheckedRows(design, fit, seen).checks() if len(seen.rows) else []
-    return [each._replace(remedy="") if each.verdict == GREEN else each for each in found]
+        return [Check("convergence", RED, "the fit has not converged", "See the warning of the model")]
+    found = [each.line() for each in of_fit(design, fitted, fit)]
+    if design.equations or fit["perfect_fit"] or not fit["pearson_dispersion"]:
+        return found
+    if design.rows["train"] > MOST_ROWS and not asked:
+        remedy = "Write `diagnostics: true` in the section of the model"
+        return [*found, Check("residuals", SKIPPED, f"there are more than {MOST_ROWS:,} rows", remedy)]
+    seen = diagnosed(design, fitted, files, [])
+    return [*found, *CheckedRows(design, fit, seen).checks()] if len(seen.rows) else found
 
 
 def content(saved: SavedFit, files: Sequence[IngestedFile], asked: bool = False) -> dict[str, list[dict[str, str]]]:
@@ -87,34 +88,25 @@ def content(saved: SavedFit, files: Sequence[IngestedFile], asked: bool = False)
     return {"checks": [each._asdict() for each in checks(saved.design, saved.fitted, saved.fit, files, asked)]}
 
 
-def judged(limits: tuple[float, float], size: float, p: float = 0.0) -> str:
-    """The verdict on a deviation of this size that has the probability `p` by chance."""
-    return RED if size >= limits[1] and p < SURE else AMBER if size >= limits[0] and p < LIKELY else GREEN
-
-
-def of_fit(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> Iterator[Check]:
+def of_fit(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> Iterator[Deviation]:
     """Separation, collinearity, and parallel slopes of ordered classes."""
     if design.distribution.separates and not design.likelihood.firth:
-        infinite = fit["coefficients_separated"]
         lost = (fit["rows_of_separated_levels"] + fit["rows_separated_across_terms"]) / fit["rows"]
-        said = f"{infinite:,} coefficients are infinite, which takes {percent(lost)} of the rows out of the fit"
-        remedy = f"{'`firth: true`, or ' if design.distribution.counts_events else ''}merge levels by `data.rare`"
-        verdict = judged(LOST, lost) if infinite else GREEN
-        yield Check("separation", verdict, said if infinite else "all coefficients are finite", remedy)
-    inflated = inflation(design, fitted)
-    if near := list(dict.fromkeys(each["term"] for each in fit.get("nearly_aliased", []))):
-        said = f"the other terms nearly determine {', '.join(near)}"
-        yield Check("collinearity", RED, said, "leave out one of these terms")
-    elif inflated:
-        columns, size = max(inflated.items(), key=lambda each: each[1])
-        said = f"the largest variance inflation factor is {two_digits(size)}, of {columns}"
-        remedy = f"leave out {columns}, or what goes with it, unless predictions are all you need"
-        yield Check("collinearity", judged(INFLATION, size), said, remedy)
+        said = f"{fit['coefficients_separated']:,} coefficients are infinite, with {percent(lost)} of the rows"
+        remedy = f"Write {'`firth: true`, or ' if design.distribution.counts_events else ''}`rare` to merge levels"
+        yield Deviation("separation", LOST, lost, said, remedy)
+    sizes = inflation(design, fitted) | {each["term"]: each["vif"] for each in fit.get("nearly_aliased", [])}
+    if sizes:
+        largest = max(sizes.values())
+        which = sorted(columns for columns, size in sizes.items() if size >= min(largest, INFLATION[0]))
+        said = f"the largest variance inflation factor is {two_digits(largest)}, of {' and '.join(which)}"
+        remedy = "Leave out one of them, unless predictions are all you need"
+        yield Deviation("collinearity", INFLATION, largest, said, remedy)
     for test in fit.get("parallel_slopes", {}).get("tests", [])[:1]:
         if test["p_value"] is not None:
-            size = float(np.sqrt(max(test["chi_squared"] - test["df"], 0.0) / fit["rows_in_likelihood"]))
+            size = cohens_f(test["chi_squared"], test["df"], fit["rows_in_likelihood"])
             said = f"slopes of the classes differ by an effect (Cohen's f) of {two_digits(size)}"
-            yield Check("parallel slopes", judged(MISFIT, size, test["p_value"]), said, "`family: multinomial`")
+            yield Deviation("parallel slopes", MISFIT, size, said, "Write `family: multinomial`", test["p_value"])
 
 
 def inflation(design: Design, fitted: Fitted) -> dict[str, float]:
@@ -128,11 +120,10 @@ def inflation(design: Design, fitted: Fitted) -> dict[str, float]:
         places = [place for place in range(part.where.start, part.where.stop) if fitted.status[place] == FREE]
         if part.term.base == INTERCEPT or part.term.kind.is_smooth or not places:
             continue
-        joined = set(term_of(part.term.name).columns), places
-        for each in [each for each in sets if each[0] & joined[0]]:
-            sets.remove(each)
-            joined = joined[0] | each[0], joined[1] + each[1]
-        sets.append(joined)
+        columns = set(term_of(part.term.name).columns)
+        alike = [each for each in sets if each[0] & columns]
+        joined = columns.union(*(each[0] for each in alike)), places + [place for each in alike for place in each[1]]
+        sets = [*(each for each in sets if each not in alike), joined]
     order = np.array([place for _, places in sets for place in places])
     unknown = design.equations or design.penalty.given or not fitted.covariance.is_known
     if len(sets) < 2 or len(order) > MOST_COEFFICIENTS or unknown:
@@ -144,8 +135,39 @@ def inflation(design: Design, fitted: Fitted) -> dict[str, float]:
     for columns, places in sets:
         block = slice(first, first := first + len(places))
         logs = sum(float(np.linalg.slogdet(each[block, block])[1]) for each in (covariance, inverse))
-        found[" and ".join(sorted(columns))] = float(np.exp(logs / len(places)))
+        found[", ".join(sorted(columns))] = float(np.exp(logs / len(places)))
     return found
+
+
+def cohens_f(chi_squared: float, df: float, rows: float) -> float:
+    """The effect that a test has found, less what it finds by chance."""
+    return float(np.sqrt(max(chi_squared - df, 0.0) / rows))
+
+
+def of_means(
+    check: str, what: str, squares: np.ndarray, df: int, rows: float, means: Sequence[np.ndarray], remedy: str
+) -> Deviation:
+    """The deviation of means in bins with these chi-squared statistics of `df` degrees of freedom. `means` are those of the
+    response and of predictions, and of the variable of the bins if it is another."""
+    size, p = cohens_f(float(squares.sum()), df, rows), float(stats.chi2.sf(squares.sum(), df)) if df else 1.0
+    said = f"{what} are off by {two_digits(size)} standard deviations of the residuals"
+    observed, expected, *at = (four_that_count(float(each[squares.argmax()])) for each in means)
+    where = f": {observed} where predictions are {expected}{f', near {at[0]}' if at else ''}"
+    return Deviation(check, MISFIT, size, said, remedy, p, where)
+
+
+def held_out_calibration(metrics: Mapping[str, Any]) -> list[Check]:
+    """The calibration of rows that were kept back, from the content of metrics.json; none without such rows."""
+    parts = [each for each in metrics.get("calibration", []) if each["rows"] > 3 and each["upper"] > each["lower"]]
+    if not parts:
+        return []
+    names = "rows", "observed", "predicted", "lower", "upper"
+    rows, observed, expected, lower, upper = (np.array([each[name] for each in parts]) for name in names)
+    # A square of t with rows - 1 degrees of freedom has a mean above 1.
+    squares = ((observed - expected) / (upper - lower) * 2 * 1.96) ** 2 * (rows - 3) / (rows - 1)
+    remedy = "Write fewer terms or a penalty `l2`; if training rows are off too, an interaction or a curve"
+    what, means = "means of rows kept back with similar predictions", (observed, expected)
+    return [of_means("calibration", what, squares, len(parts), rows.sum(), means, remedy).line()]
 
 
 class CheckedRows:
@@ -154,19 +176,19 @@ class CheckedRows:
 
     def __init__(self, design: Design, fit: Mapping[str, Any], seen: Diagnosed) -> None:
         family = self.family = design.distribution
-        self.design, self.fit, self.table, self.kind = design, fit, seen.rows, seen.kind
+        self.design, self.table, self.kind = design, seen.rows, seen.kind
         self.numbers = {name: seen.rows[name].to_numpy(float) for name in seen.numbers}
         self.is_robust = fit["std_errors"]["kind"] not in ("classical", "unconditional", "none")
         self.y, self.mean, self.weight = (self.table[each].to_numpy(float) for each in ("response", "fitted", "weight"))
         self.is_binary = family.counts_events and not design.roles.trials and bool(np.isin(self.y, (0, 1)).all())
         self.dispersion = 1.0 if self.is_binary and not design.roles.weights else fit["pearson_dispersion"]
+        self.scale = max(self.dispersion, 1.0) if family.dispersion_known else self.dispersion
         known = np.unique(np.quantile(self.mean, np.linspace(0, 1, 2001)))
         with np.errstate(all="ignore"):
             eta = np.array([family.link(each) for each in known.tolist()])
             self.eta = np.interp(self.mean, known[np.isfinite(eta)], eta[np.isfinite(eta)])
             slope, error = family.slope(self.eta, self.mean), self.y - self.mean
-            scale = max(self.dispersion, 1.0) if family.dispersion_known else self.dispersion
-            variance = scale * family.variance(self.mean) / self.weight
+            variance = self.scale * family.variance(self.mean) / self.weight
             values = slope * error / variance, slope**2 / variance, error / np.sqrt(variance)
         self.score, self.information, self.residual = (np.where(np.isfinite(each), each, 0.0) for each in values)
         events = float((self.weight * family.variance(self.mean)).sum())
@@ -176,165 +198,120 @@ class CheckedRows:
 
     def checks(self) -> Iterator[Check]:
         """Those of means, of the variance, of the distribution, and of single rows."""
-        curves = GREEN
-        if self.numbers:
-            yield (line := self.curves())
-            curves = line.verdict
+        curves = [worst(list(map(self.curve, self.numbers)))] if self.numbers else []
+        yield from curves
         if not self.design.penalty.given:
-            remedy = "add what is missing, such as an interaction `x:z` or a curve `s(x)`"
-            yield self.misfit(self.mean).line("calibration", "means of rows with similar predictions", remedy)
-            size, p = self.bend()
-            said = f"the bend of means along predictions has an effect (Cohen's f) of {two_digits(size)}"
-            first = "" if curves == GREEN else "first see to the curves, then "
-            yield Check("link", judged(MISFIT, size, p), said, f"{first}try another `link`, or an interaction")
-        if self.is_binary:
-            yield from self.influence()
-            return
-        dispersed = self.dispersed() if self.family.dispersion_known else self.spread()
-        yield dispersed
-        if self.kind != "deviance residuals":
-            # Overdispersion changes the distribution, so one line is enough.
-            yield from self.distribution() if dispersed.check == "spread" or dispersed.verdict == GREEN else ()
-            yield self.outliers()
-        yield from self.zeros() if self.family.of_counts else ()
-        yield from self.influence()
+            what, remedy = (
+                "means of rows with similar predictions",
+                "Write what is missing: an interaction `x:z`, or `s(x)`",
+            )
+            yield self.misfit("calibration", what, self.mean, remedy).line()
+            yield self.bend(any(each.verdict != GREEN for each in curves)).line()
+        if not self.is_binary:
+            line = self.dispersed().line() if self.family.dispersion_known else self.spread()
+            if self.is_robust:
+                line = Check(line.check, GREEN, f"{line.finding}, and standard errors allow for it")
+            yield line
+            # Overdispersion changes the distribution too, so one line is enough.
+            if self.kind != "deviance residuals" and (line.verdict == GREEN or not self.family.dispersion_known):
+                yield from self.distribution()
+            if self.family.of_counts and (law := self.family.law(self.y, self.mean, self.weight, 1.0)):
+                yield self.zeros(law.distribution.cdf(0)).line()
+        if "cook" in self.table and self.table["cook"].notna().any():
+            yield self.influence().line()
+        elif len(self.table) > MOST_WITH_LEVERAGE:
+            yield Check("influence", SKIPPED, f"there are more than {MOST_WITH_LEVERAGE:,} rows")
 
-    def in_bins(self, x: np.ndarray, weight: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:
-        """Up to so many bins of x of about the same weight: the number of each row, and their rows. Equal values share one."""
-        order = np.argsort(x, kind="stable")
-        before = (np.cumsum(weight[order]) - weight[order])[np.searchsorted(x[order], x[order])]
-        place = np.empty(len(x), int)
-        place[order] = np.minimum(before / weight.sum() * bins, bins - 1)
-        return np.unique(place, return_inverse=True)[1], np.unique(place, return_counts=True)[1]
-
-    def misfit(self, x: np.ndarray) -> Misfit:
+    def misfit(self, check: str, what: str, x: np.ndarray, remedy: str) -> Deviation:
         """The score test of a mean for each bin of x, after Hosmer and Lemeshow (1980)."""
-        place, count = self.in_bins(x, self.information, self.bins)
-        columns = self.score, self.information, x, self.y, self.mean
-        score, information, *means = (np.bincount(place, each) for each in columns)
-        squares = np.divide(score**2, information, out=np.zeros_like(score), where=information > 0)
-        if len(count) < 2:
-            return Misfit()
-        total, df, worst = float(squares.sum()), len(count) - 1, int(squares.argmax())
-        p, size = float(stats.chi2.sf(total, df)), float(np.sqrt(max(total - df, 0.0) / self.size))
-        return Misfit(size, p, *(float(each[worst] / count[worst]) for each in means))
+        place, count = in_bins(x, self.information, self.bins)
+        sums = [np.bincount(place, each) for each in (self.score, self.information, self.y, self.mean, x)]
+        squares = np.divide(sums[0] ** 2, sums[1], out=np.zeros(len(count)), where=sums[1] > 0)
+        means = [each / count for each in sums[2 : 4 if x is self.mean else 5]]
+        return of_means(check, what, squares, len(count) - 1, self.size, means, remedy)
 
-    def curves(self) -> Check:
-        """Means along each number: the worst one."""
-        found = {name: self.misfit(x) for name, x in self.numbers.items()}
-        name, worst = max(found.items(), key=lambda each: (each[1].p * len(found) < LIKELY, each[1].size))
+    def curve(self, name: str) -> Deviation:
+        """Means along a number."""
         factors = [factor for term in self.design.terms for factor in term_of(term.name).factors]
-        has_curve = any(factor.is_curve and name in factor.columns for factor in factors)
-        remedy = f"more knots in `s({name}, k=20)`" if has_curve else f"`s({name})` in the place of `{name}`"
-        return worst.line("curves", f"means along {name}", remedy, len(found))
+        is_curve = any(factor.is_curve and name in factor.columns for factor in factors)
+        remedy = (
+            f"Give the curve more knots: `s({name}, k=20)`"
+            if is_curve
+            else f"Write `s({name})` in the place of `{name}`"
+        )
+        return self.misfit("curves", f"means along {name}", self.numbers[name], remedy)
 
-    def bend(self) -> tuple[float, float]:
-        """Pregibon's test of the link (1980): the square of the linear predictor beside it, in one step: Cohen's f and p."""
-        eta = (self.eta - self.eta.mean()) / max(float(self.eta.std()), 1e-300)
+    def bend(self, has_curves: bool) -> Deviation:
+        """Pregibon's test of the link (1980): the square of the linear predictor beside it, in one step."""
+        eta, total = (self.eta - self.eta.mean()) / max(float(self.eta.std()), 1e-300), 0.0
         columns = np.stack([np.ones_like(eta), eta, eta**2])
         information = columns * self.information @ columns.T
-        if np.linalg.cond(information) > 1e10:  # fewer than three different predictions
-            return 0.0, 1.0
-        inverse = np.linalg.inv(information)
-        total = float((inverse @ columns @ self.score)[2] ** 2 / inverse[2, 2])
-        return float(np.sqrt(max(total - 1, 0.0) / self.size)), float(stats.chi2.sf(total, 1))
+        if np.linalg.cond(information) < 1e10:  # else fewer than three different predictions
+            inverse = np.linalg.inv(information)
+            total = float((inverse @ columns @ self.score)[2] ** 2 / inverse[2, 2])
+        size = cohens_f(total, 1, self.size)
+        said = f"the bend of means along predictions has an effect (Cohen's f) of {two_digits(size)}"
+        remedy = f"{'See to the curves first, then try' if has_curves else 'Try'} another `link`, or an interaction"
+        return Deviation("link", MISFIT, size, said, remedy, float(stats.chi2.sf(total, 1)))
 
-    def dispersed(self) -> Check:
+    def dispersed(self) -> Deviation:
         """The Pearson dispersion. Statistics of rare counts vary more than chi-squared ones, so they say themselves how much."""
-        squares, said = (
-            self.residual**2,
-            f"the response varies {two_digits(self.dispersion)} times as much as the family says",
-        )
-        error = float(np.std(squares)) * max(self.dispersion, 1.0) / np.sqrt(len(squares))
-        verdict = judged(DISPERSION, self.dispersion, stats.norm.sf((self.dispersion - 1) / max(error, 1e-9)))
-        if self.is_robust:
-            return Check("overdispersion", GREEN, f"{said}, and standard errors allow for it")
+        error = float(np.std(self.residual**2)) * self.scale / np.sqrt(len(self.residual))
+        said = f"the response varies {two_digits(self.dispersion)} times as much as the family says"
         other = "`family: negative_binomial`, or " if self.family.name == "poisson" else ""
-        return Check(
-            "overdispersion", verdict, said, f"{other}`std_errors: {'robust' if self.design.smooths else 'quasi'}`"
-        )
+        remedy = f"Write {other}`std_errors: {'robust' if self.design.smooths else 'quasi'}`"
+        p = float(stats.norm.sf((self.dispersion - 1) / max(error, 1e-9)))
+        return Deviation("overdispersion", DISPERSION, self.dispersion, said, remedy, p)
 
     def spread(self) -> Check:
         """Levene's test of the variance in fifths of the rows, along predictions and numbers: the worst."""
         found, sizes = [], np.abs(self.residual)
         for name, x in {"predictions": self.mean, **self.numbers}.items():
-            place, count = self.in_bins(x, np.ones(len(x)), int(np.clip(len(x) // 20, 1, FIFTHS)))
+            place, count = in_bins(x, np.ones(len(x)), int(np.clip(len(x) // 20, 1, FIFTHS)))
             total, squares = np.bincount(place, sizes), np.bincount(place, sizes**2)
-            between = float(np.sum(total**2 / count) - total.sum() ** 2 / len(x))
-            df, within = len(count) - 1, float(squares.sum() - np.sum(total**2 / count))
-            p = float(stats.f.sf(between / max(df, 1) / within * (len(x) - df - 1), df, len(x) - df - 1)) if df else 1.0
-            mean = squares / count
-            found.append((p * (1 + len(self.numbers)) < LIKELY, float(mean.max() / max(mean.min(), 1e-12)), p, name))
-        _, size, p, name = max(found)
-        said = f"the variance of residuals changes by a factor of {two_digits(size)} along {name}"
-        if self.is_robust:
-            return Check("spread", GREEN, f"{said}, and standard errors allow for it")
-        return Check("spread", judged(SPREAD, size, p * len(found)), said, "`std_errors: robust`")
+            between, df = float(np.sum(total**2 / count) - total.sum() ** 2 / len(x)), len(count) - 1
+            within, rest = float(squares.sum() - np.sum(total**2 / count)), len(x) - len(count)
+            p = float(stats.f.sf(between / df / (within / rest), df, rest)) if df else 1.0
+            size = float(np.max(squares / count) / max(np.min(squares / count), 1e-12))
+            said = f"the variance of residuals changes by a factor of {two_digits(size)} along {name}"
+            found.append(Deviation("spread", SPREAD, size, said, "Write `std_errors: robust`", p))
+        return worst(found)
 
     def distribution(self) -> Iterator[Check]:
-        """The distance of quantile residuals from normal ones."""
-        residual = self.table["quantile_residual"].dropna()
-        far = float(stats.ks_1samp(residual, stats.norm.cdf, method="asymp").statistic)
-        verdict = judged(DISTANCE, far, float(stats.kstwobign.sf(far * np.sqrt(len(residual)))))
+        """The distance of quantile residuals from normal ones, and rows further out than the furthest of so many."""
+        residual = self.table["quantile_residual"].fillna(0.0).to_numpy()
+        off = float(stats.ks_1samp(residual, stats.norm.cdf, method="asymp").statistic)
+        p, limits = float(stats.kstwobign.sf(off * np.sqrt(len(residual)))), (DISTANCE[0], np.inf)
         logarithm = "the logarithm of the response, or " if self.family.quadratic and self.y.min() > 0 else ""
-        remedy = f"{logarithm}another `family`; with `std_errors: robust`, intervals of effects do not need it"
-        said = f"the distribution of the residuals is off by {percent(far)} from that of the family"
-        yield Check("residuals", AMBER if self.is_robust and verdict == RED else verdict, said, remedy)
-
-    def outliers(self) -> Check:
-        """Rows that are further out than the furthest of so many, and their share of the squares."""
-        residual = np.nan_to_num(self.table["quantile_residual"].to_numpy(float))
+        remedy = f"Try {logarithm}another `family`; with `std_errors: robust`, intervals of effects do not need it"
+        said = f"the distribution of the residuals is off by {percent(off)} from that of the family"
+        yield Deviation("residuals", limits if self.is_robust else DISTANCE, off, said, remedy, p).line()
         far = np.abs(residual) > stats.norm.isf(LIKELY / 2 / len(residual))
-        share, said = float((residual[far] ** 2).sum() / max((residual**2).sum(), 1e-300)), "no row is too far out"
-        if far.any():
-            said = f"{far.sum():,} too far out, with {percent(share)} of the squared residuals; {self.row(np.abs(residual))}"
-        return Check(
-            "outliers", judged(FAR_OUT, share), said, "look at these rows; codes of missing values are `missing` ones"
-        )
+        share = float((residual[far] ** 2).sum() / max((residual**2).sum(), 1e-300))
+        said = f"{far.sum():,} of {len(far):,} rows are too far out, with {percent(share)} of the squared residuals"
+        remedy = "Look at these rows; name codes of missing values under `missing`"
+        yield Deviation("outliers", FAR_OUT, share, said, remedy, where=self.described(np.abs(residual))).line()
 
-    def zeros(self) -> Iterator[Check]:
-        """More zeros than the model expects, if they are 1 % of the rows or more."""
-        if law := self.family.law(self.y, self.mean, self.weight, 1.0):
-            none = law.distribution.cdf(0)
-            zeros, expected = float(np.sum(self.y == 0)), float(none.sum())
-            p = float(stats.norm.sf((zeros - expected) / np.sqrt(max(float(np.sum(none * (1 - none))), 1e-9))))
-            share = (zeros - expected) / zeros if zeros - expected > 0.01 * len(none) else 0.0
-            said = f"{zeros:,.0f} responses are 0, and the model expects {expected:,.0f}"
-            other = "`family: negative_binomial`, or " if self.family.name == "poisson" else ""
-            yield Check(
-                "zeros", judged(ZEROS, share, p), said, f"{other}a model of whether it is 0, and one of the others"
-            )
+    def zeros(self, none: np.ndarray) -> Deviation:
+        """More zeros than the model expects, with these probabilities, if they are 1 % of the rows or more."""
+        zeros, expected = float(np.sum(self.y == 0)), float(none.sum())
+        p = float(stats.norm.sf((zeros - expected) / np.sqrt(max(float(np.sum(none * (1 - none))), 1e-9))))
+        share = (zeros - expected) / zeros if zeros - expected > 0.01 * len(none) else 0.0
+        said = f"{zeros:,.0f} responses are 0, and the model expects {expected:,.0f}"
+        other = "`family: negative_binomial`, or " if self.family.name == "poisson" else ""
+        remedy = f"Write {other}a model of whether it is 0, and one of the others (`subset`)"
+        return Deviation("zeros", ZEROS, share, said, remedy, p)
 
-    def influence(self) -> Iterator[Check]:
-        """The largest Cook's distance. One alone is red if the row is an outlier too: a far row may be right."""
-        if "cook" in self.table and self.table["cook"].notna().any():
-            cook = self.table["cook"].fillna(0.0).to_numpy()
-            size, standard = cook.max(), abs(float(self.table["standardised_pearson_residual"].iloc[cook.argmax()]))
-            verdict = judged((COOK[0], COOK[1] if standard > 3 else np.inf), size)
-            said = f"the largest Cook's distance is {two_digits(size)}" + (
-                "" if size < COOK[0] else f"; {self.row(cook)}"
-            )
-            yield Check("influence", verdict, said, "look at this row, and fit without it (`where`) to compare")
-        elif len(self.table) > MOST_WITH_LEVERAGE:
-            yield Check("influence", SKIPPED, f"there are more than {MOST_WITH_LEVERAGE:,} rows")
+    def influence(self) -> Deviation:
+        """The largest Cook's distance, less overdispersion. It is red if the row is an outlier too: a far row may be right."""
+        rows = self.table[["cook", "standardised_pearson_residual"]].fillna(0.0).to_numpy()
+        cook, standard = rows[:, 0] / (self.scale if self.family.dispersion_known else 1.0), np.abs(rows[:, 1])
+        said = f"the largest Cook's distance is {two_digits(float(cook.max()))}"
+        limits = COOK[0], COOK[1] if standard[cook.argmax()] > 3 else np.inf
+        remedy = "Fit without this row (`where`), and compare"
+        return Deviation("influence", limits, float(cook.max()), said, remedy, where=self.described(cook))
 
-    def row(self, size: np.ndarray) -> str:
-        worst = int(size.argmax())
-        return f"one has {four_that_count(self.y[worst])}, and the prediction {four_that_count(self.mean[worst])}"
-
-
-def held_out_calibration(metrics: Mapping[str, Any]) -> list[Check]:
-    """The calibration of rows that were kept back, from the content of metrics.json; none without such rows."""
-    parts = [each for each in metrics.get("calibration", []) if each["rows"] > 3 and each["upper"] > each["lower"]]
-    if len(parts) < 2:
-        return []
-    names = "rows", "observed", "predicted", "lower", "upper"
-    rows, observed, expected, lower, upper = (np.array([each[name] for each in parts]) for name in names)
-    # A square of t with rows - 1 degrees of freedom has a mean above 1.
-    squares = ((observed - expected) / (upper - lower) * 2 * 1.96) ** 2 * (rows - 3) / (rows - 1)
-    total, worst = float(squares.sum()), int(squares.argmax())
-    size, p = float(np.sqrt(max(total - len(parts), 0.0) / rows.sum())), float(stats.chi2.sf(total, len(parts)))
-    found = Misfit(size, p, np.nan, float(observed[worst]), float(expected[worst]))
-    remedy = "fewer terms or a penalty `l2`; if training rows are off too, an interaction or a curve"
-    line = found.line("calibration", "means of rows kept back with similar predictions", remedy)
-    return [line._replace(remedy="") if line.verdict == GREEN else line]
+    def described(self, size: np.ndarray) -> str:
+        """The response and the prediction of the row with the largest of these sizes."""
+        y, mean = (four_that_count(float(each[size.argmax()])) for each in (self.y, self.mean))
+        return f"; the row most so has {y}, and the prediction is {mean}"

@@ -89,17 +89,25 @@ def binned(x: np.ndarray, residual: np.ndarray, bins: int = BINS) -> pd.DataFram
     """Mean residuals in bins of about as many rows, by x: columns `x`, `mean`, `lower`, `upper` (95 %) and `rows`."""
     known = np.isfinite(x) & np.isfinite(residual)
     x, residual = x[known], residual[known]
-    values = np.unique(x)
-    edges = values if len(values) <= bins else np.unique(np.quantile(x, np.linspace(0, 1, bins + 1)[:-1]))
-    place = np.searchsorted(edges, x, side="right") - 1
-    counts = np.bincount(place, minlength=len(edges))
-    there = counts > 0
-    means = [np.bincount(place, each, len(edges))[there] / counts[there] for each in (x, residual, residual**2)]
-    spread = np.sqrt(np.maximum(means[2] - means[1] ** 2, 0.0) / np.maximum(counts[there] - 1, 1))
-    margin = np.where(counts[there] > 1, 1.96 * spread, np.nan)
+    place, counts = in_bins(x, None, bins)
+    means = [np.bincount(place, each) / counts for each in (x, residual, residual**2)]
+    spread = np.sqrt(np.maximum(means[2] - means[1] ** 2, 0.0) / np.maximum(counts - 1, 1))
+    margin = np.where(counts > 1, 1.96 * spread, np.nan)
     return pd.DataFrame(
-        {"x": means[0], "mean": means[1], "lower": means[1] - margin, "upper": means[1] + margin, "rows": counts[there]}
+        {"x": means[0], "mean": means[1], "lower": means[1] - margin, "upper": means[1] + margin, "rows": counts}
     )
+
+
+def in_bins(x: np.ndarray, weight: np.ndarray | None, bins: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bins of x of about the same weight, or rows: the number of each row's bin, and the rows of each. Without weights, up to so
+    many values have bins of their own."""
+    values, place = np.unique(x, return_inverse=True)
+    if len(values) > bins or weight is not None:
+        weights = np.bincount(place, weight)
+        before = np.cumsum(weights) - weights
+        of_value = np.minimum(before / weights.sum() * bins, bins - 1).astype(int)
+        place = np.unique(of_value, return_inverse=True)[1][place]
+    return place, np.bincount(place)
 
 
 def influential(diagnosed: Diagnosed, identity: Iterable[str]) -> pd.DataFrame | None:
