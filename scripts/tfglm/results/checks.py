@@ -165,7 +165,7 @@ def held_out_calibration(metrics: Mapping[str, Any]) -> list[Check]:
     rows, observed, expected, lower, upper = (np.array([each[name] for each in parts]) for name in names)
     # A square of t with rows - 1 degrees of freedom has a mean above 1.
     squares = ((observed - expected) / (upper - lower) * 2 * 1.96) ** 2 * (rows - 3) / (rows - 1)
-    remedy = "Write fewer terms or a penalty `l2`; if training rows are off too, an interaction or a curve"
+    remedy = "If training rows are calibrated, write fewer terms or a penalty `l2`"
     what, means = "means of rows kept back with similar predictions", (observed, expected)
     return [of_means("calibration", what, squares, len(parts), rows.sum(), means, remedy).line()]
 
@@ -303,13 +303,12 @@ class CheckedRows:
         return Deviation("zeros", ZEROS, share, said, remedy, p)
 
     def influence(self) -> Deviation:
-        """The largest Cook's distance, less overdispersion. It is red if the row is an outlier too: a far row may be right."""
+        """The largest Cook's distance, less overdispersion, of a row whose residual is no chance: a far row may be right."""
         rows = self.table[["cook", "standardised_pearson_residual"]].fillna(0.0).to_numpy()
         cook, standard = rows[:, 0] / (self.scale if self.family.dispersion_known else 1.0), np.abs(rows[:, 1])
         said = f"the largest Cook's distance is {two_digits(float(cook.max()))}"
-        limits = COOK[0], COOK[1] if standard[cook.argmax()] > 3 else np.inf
-        remedy = "Fit without this row (`where`), and compare"
-        return Deviation("influence", limits, float(cook.max()), said, remedy, where=self.described(cook))
+        p, remedy = float(2 * stats.norm.sf(standard[cook.argmax()])), "Fit without this row (`where`), and compare"
+        return Deviation("influence", COOK, float(cook.max()), said, remedy, p, self.described(cook))
 
     def described(self, size: np.ndarray) -> str:
         """The response and the prediction of the row with the largest of these sizes."""
