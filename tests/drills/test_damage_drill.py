@@ -46,6 +46,9 @@ def flights(rows: int, seed: int = 4) -> pd.DataFrame:
     return pd.DataFrame(frame | {"late": draw.integers(0, 2, rows)})
 
 
+RESULTS = ("rows", "dictionary", "fit", "metrics", "checks")
+
+
 class Run:
     """A finished run in `folder`, and what reads its files again."""
 
@@ -86,7 +89,7 @@ class Run:
             self.predict: [*of_fit, *beside, *predicted, "table/predicted_rows.npy"],
             self.effects: ["dictionary.json", "reference.json", *of_fit],
             self.margins: [*of_fit, "averages.npz", "averages.sha256"],
-            self.home: ["rows.json", "dictionary.json", "fit.json", "metrics.json", *tables("coefficients", "terms")],
+            self.home: [*map("{}.json".format, RESULTS), *tables("coefficients", "terms")],
             self.history: [*tables("history"), "fit.json", "dictionary.json"],
         }
         self.pages: dict[Callable[[Path], None], list[str]] = {
@@ -133,6 +136,7 @@ class Run:
     def evaluate(self, out: Path) -> None:
         more = {"split": "evaluate", "settings": ResultsConfig(by=["carrier"]), "collapsed": None, "threads": 1}
         names = {"metrics": "metrics.json", "groups": "metrics_by.csv", "averages": "averages.npz"}
+        names["checks"] = "checks.json"
         evaluate.main(self._arguments(**more, **{key: out / name for key, name in names.items()}))
 
     def margins(self, out: Path) -> None:

@@ -162,6 +162,7 @@ def run_evaluate(
         reference=folder / "reference.json" if unseen == "reference" else None,
         metrics=folder / "metrics.json",
         groups=None,
+        checks=folder / "checks.json",
         averages=None,
     )
     evaluate.main(arguments)

@@ -27,6 +27,7 @@ from tfglm.report.strongest import short_table, strongest_effects
 from tfglm.report.table_one import Characteristic, CountedLevel, DescribedColumn
 from tfglm.report.words import NO_WORDS, Words
 from tfglm.results import accuracy, compare, held_out, nested
+from tfglm.results.checks import VERDICTS, Check
 from tfglm.results.digits import fixed, four_digits, four_that_count, minus, p_value, percent, statistic, two_digits
 
 HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
@@ -83,6 +84,7 @@ SHOWN = {
     "lead": [LeadEffect(HOSTILE, part_of(0.5, 0.1))],
     "skill": HOSTILE,
     "limits": [HOSTILE],
+    "checks": [Check(HOSTILE, verdict, HOSTILE, HOSTILE) for verdict in VERDICTS],
 }
 RANKED = {"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7, "events": 3}
 RANKED |= {"true_positive": 2, "false_positive": 1}

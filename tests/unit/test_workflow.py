@@ -45,9 +45,8 @@ def test_a_model_has_the_files_that_its_section_asks_for():
     usual, more = planned(models={"m": FORMULA, "n": {**FORMULA, "vcov": True, "marginal_effects": False}}).values()
     assert usual.tables == USUAL_TABLES and more.tables == ("coefficients", "terms", "vcov")
     assert usual.pictures == ("history", "coefficients", "metrics")
-    assert usual.evaluations == ("metrics.json", "averages.npz", "averages.sha256") and more.evaluations == (
-        "metrics.json",
-    )
+    assert usual.evaluations == ("metrics.json", "checks.json", "averages.npz", "averages.sha256")
+    assert more.evaluations == ("metrics.json", "checks.json")
 
 
 def test_a_hidden_layer_embeds_factors_and_no_images():

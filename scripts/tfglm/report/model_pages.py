@@ -28,7 +28,7 @@ from tfglm.report.pages import render
 from tfglm.report.penalties import path_plot
 from tfglm.report.shapes import shapes_of
 from tfglm.report.words import Words
-from tfglm.results.accuracy import SERIAL
+from tfglm.results.accuracy import SERIAL, errors
 from tfglm.results.compare import family_words
 from tfglm.results.digits import four_digits, four_that_count, statistic
 
@@ -196,32 +196,14 @@ def in_words(fit: dict, words: Words) -> str:
         collapsed = (
             f" Its {counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} different rows."
         )
+    left = f", {fit['coefficients_not_zero']:,} of them not zero" if fit.get("l1") else ""
+    penalties = "".join(f", {name} penalty {four_that_count(fit[key])}" for name, key in PENALTIES if fit.get(key))
     of_null = "" if fit["null_deviance"] is None else f" of {statistic(fit['null_deviance'])}"
     return (
         f"{family[0].upper()}{family[1:]}{parameters}, {counted(fit['rows'], 'row')}{separated}, "
-        f"{counted(fit['coefficients'], 'coefficient')}{against}{errors_in_words(fit)}; "
-        f"{ended}. {likelihood}Deviance {statistic(fit['deviance'])}{of_null}.{collapsed}"
+        f"{counted(fit['coefficients'], 'coefficient')}{against}{left}{penalties}; "
+        f"{ended}. {likelihood}Deviance {statistic(fit['deviance'])}{of_null}.{collapsed} {errors(fit)}"
     )
-
-
-def errors_in_words(fit: dict) -> str:
-    """What kind the standard errors are."""
-    errors = fit["std_errors"]
-    match errors["kind"]:
-        case "cluster":
-            clusters = counted(errors["clusters"], "cluster")
-            return f", standard errors robust to {clusters} of {errors['column'].replace(' + ', ' or ')}"
-        case "newey_west" | "driscoll_kraay":
-            near = f"{errors['lags']:,} of {errors['dates']:,} values of {errors['column']}"
-            return f", standard errors robust to correlation over up to {near}"
-        case "none":
-            if "l1" not in fit:
-                return ", no standard errors"
-            penalties = [f"{name} penalty {four_that_count(fit[key])}" for name, key in PENALTIES if fit[key]]
-            left = f", {fit['coefficients_not_zero']:,} of them not zero" if fit["l1"] else ""
-            return f"{left}, {' and '.join(penalties)}"
-        case kind:
-            return f", {kind} standard errors"
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:

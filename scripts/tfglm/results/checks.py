@@ -89,7 +89,7 @@ def content(saved: SavedFit, files: Sequence[IngestedFile], asked: bool = False)
 
 
 def of_fit(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> Iterator[Deviation]:
-    """Separation, collinearity, and parallel slopes of ordered classes."""
+    """Separation and collinearity."""
     if design.distribution.separates and not design.likelihood.firth:
         lost = (fit["rows_of_separated_levels"] + fit["rows_separated_across_terms"]) / fit["rows"]
         said = f"{fit['coefficients_separated']:,} coefficients are infinite, with {percent(lost)} of the rows"
@@ -102,40 +102,31 @@ def of_fit(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> Iterator[D
         said = f"the largest variance inflation factor is {two_digits(largest)}, of {' and '.join(which)}"
         remedy = "Leave out one of them, unless predictions are all you need"
         yield Deviation("collinearity", INFLATION, largest, said, remedy)
-    for test in fit.get("parallel_slopes", {}).get("tests", [])[:1]:
-        if test["p_value"] is not None:
-            size = cohens_f(test["chi_squared"], test["df"], fit["rows_in_likelihood"])
-            said = f"slopes of the classes differ by an effect (Cohen's f) of {two_digits(size)}"
-            yield Deviation("parallel slopes", MISFIT, size, said, "Write `family: multinomial`", test["p_value"])
 
 
 def inflation(design: Design, fitted: Fitted) -> dict[str, float]:
-    """The generalised variance inflation factors of sets of terms, to the power 1 / df (Fox and Monette 1992), by their columns.
+    """The generalised variance inflation factors, to the power 1 / df (Fox and Monette 1992), by the columns of terms.
 
-    Terms that share a column, as those of a polynomial, are one set: so units and origins do not matter. Smooth terms and random
-    effects have none. Empty for a single set.
+    A polynomial is one term. Columns in interactions have none, as theirs depend on the origins of numbers, nor have smooth terms
+    and random effects.
     """
-    sets: list[tuple[set[str], list[int]]] = []
+    sets: dict[frozenset[str], list[int]] = {}
     for part in design.reported.fixed_parts:
         places = [place for place in range(part.where.start, part.where.stop) if fitted.status[place] == FREE]
-        if part.term.base == INTERCEPT or part.term.kind.is_smooth or not places:
-            continue
-        columns = set(term_of(part.term.name).columns)
-        alike = [each for each in sets if each[0] & columns]
-        joined = columns.union(*(each[0] for each in alike)), places + [place for each in alike for place in each[1]]
-        sets = [*(each for each in sets if each not in alike), joined]
-    order = np.array([place for _, places in sets for place in places])
+        if part.term.base != INTERCEPT and not part.term.kind.is_smooth and places:
+            sets.setdefault(frozenset(term_of(part.term.name).columns), []).extend(places)
+    order = np.array([place for places in sets.values() for place in places])
     unknown = design.equations or design.penalty.given or not fitted.covariance.is_known
     if len(sets) < 2 or len(order) > MOST_COEFFICIENTS or unknown:
         return {}
     covariance = fitted.reported(design).covariance.bread.of(to_data_scale(design.reported)[order])
     scale = np.sqrt(np.diag(covariance))
-    covariance = covariance / scale / scale[:, None]
-    inverse, found, first = np.linalg.inv(covariance), {}, 0
-    for columns, places in sets:
-        block = slice(first, first := first + len(places))
-        logs = sum(float(np.linalg.slogdet(each[block, block])[1]) for each in (covariance, inverse))
-        found[", ".join(sorted(columns))] = float(np.exp(logs / len(places)))
+    both, found = [covariance / scale / scale[:, None], np.linalg.inv(covariance) * scale * scale[:, None]], {}
+    for columns, places in sets.items():
+        if not any(columns & other for other in sets if other != columns):
+            own = np.ix_(*[np.isin(order, places)] * 2)
+            logs = sum(float(np.linalg.slogdet(each[own])[1]) for each in both)
+            found[", ".join(sorted(columns))] = float(np.exp(logs / len(places)))
     return found
 
 
@@ -245,9 +236,8 @@ class CheckedRows:
         """Pregibon's test of the link (1980): the square of the linear predictor beside it, in one step."""
         eta, total = (self.eta - self.eta.mean()) / max(float(self.eta.std()), 1e-300), 0.0
         columns = np.stack([np.ones_like(eta), eta, eta**2])
-        information = columns * self.information @ columns.T
-        if np.linalg.cond(information) < 1e10:  # else fewer than three different predictions
-            inverse = np.linalg.inv(information)
+        inverse = np.linalg.pinv(columns * self.information @ columns.T, rcond=1e-10)
+        if np.linalg.matrix_rank(inverse) == 3:  # else fewer than three different predictions
             total = float((inverse @ columns @ self.score)[2] ** 2 / inverse[2, 2])
         size = cohens_f(total, 1, self.size)
         said = f"the bend of means along predictions has an effect (Cohen's f) of {two_digits(size)}"

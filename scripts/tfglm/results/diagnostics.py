@@ -104,8 +104,8 @@ def in_bins(x: np.ndarray, weight: np.ndarray | None, bins: int) -> tuple[np.nda
     values, place = np.unique(x, return_inverse=True)
     if len(values) > bins or weight is not None:
         weights = np.bincount(place, weight)
-        before = np.cumsum(weights) - weights
-        of_value = np.minimum(before / weights.sum() * bins, bins - 1).astype(int)
+        before = (np.cumsum(weights) - weights) / weights.sum()
+        of_value = np.minimum(before * bins + 1e-9, bins - 1).astype(int)  # rounding moves no value to another bin
         place = np.unique(of_value, return_inverse=True)[1][place]
     return place, np.bincount(place)
 
