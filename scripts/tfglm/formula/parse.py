@@ -141,7 +141,7 @@ def term_of(name: str) -> Term:
     """The term that a table names, without its class; a column of this name where no formula has such a term.
 
     >>> term_of("s(plane, hour, bs=re)")
-    RandomEffects(group='plane', slope='hour')
+    RandomEffects(group='plane', slope='hour', beside=())
     """
     bare = without_class(name)
     try:
