@@ -131,7 +131,7 @@ def percent(share: float, unit: str = " %") -> str:
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 
-UNITS = {6: "million", 9: "billion", 12: "trillion"}
+UNITS = {3: "thousand", 6: "million", 9: "billion", 12: "trillion"}
 
 
 def power_of_ten(power: int) -> str:
@@ -144,13 +144,16 @@ def tick_labels(values: Sequence[float], low: float, high: float, blank: str = "
     >>> tick_labels([0, 600000, 1200000], 0, 1.3e6), tick_labels([2000, 2010], 2000, 2010), tick_labels([0, 2e-5], 0, 1e-4)
     (['0', '0.6', '1.2 million'], ['2000', '2010'], ['0', '0.00002'])
     """
-    shown = [place for place, value in enumerate(values) if low <= value <= high and value] or [0]
-    largest = max((abs(values[place]) for place in shown), default=0.0) if len(values) else 0.0
+    shown = [place for place, value in enumerate(values) if low <= value <= high and value]
+    largest = max((abs(values[place]) for place in shown), default=0.0)
     power = 3 * math.floor(math.log10(largest) / 3 + 1e-9) if largest else 0
-    power = power if power >= 6 or power < -6 else 0
+    # Beside each other, numbers of seven characters have no room.
+    power = power if power >= 6 or power < -6 or (largest >= 1e5 and blank == " ") else 0
+    scaled = [round(value / 10.0**power, 9) + 0.0 for value in values]
+    if 0 < power <= 12 and any(round(value, 3) != value for value in scaled):
+        power, scaled = 0, list(values)  # such as the days 20130101 and 20130102
     unit = UNITS.get(power, f"\u00d7 {power_of_ten(power)}") if power else ""
-    commas = "," if largest >= 1e4 else ""
-    texts = [f"{round(value / 10.0**power, 9) + 0.0:{commas}.9f}".rstrip("0").rstrip(".") for value in values]
+    texts = [f"{value:{',' if largest >= 1e4 else ''}.9f}".rstrip("0").rstrip(".") for value in scaled]
     return [
         str(minus(text)) + (blank + unit if unit and place == shown[-1] else "") for place, text in enumerate(texts)
     ]
