@@ -60,7 +60,6 @@ def rows(arguments: argparse.Namespace) -> None:
 
 
 def columns_page(arguments: argparse.Namespace, account: dict) -> str:
-    """The page of the data."""
     from tfglm.data.dictionary import Dictionary
     from tfglm.data.shards import IngestedFile
     from tfglm.report import table_one

@@ -214,7 +214,6 @@ def run_snakemake(line: Sequence[str]) -> int:
 
 
 def results_of(config: Path) -> Path:
-    """The folder of the results of a config."""
     content = read(config)
     named = content.get("results") if isinstance(content, dict) else None
     return Path(folder_of_results(named if isinstance(named, str) else None, config))

@@ -87,7 +87,6 @@ class Journal:
             self._pending = None
 
     def remove(self) -> None:
-        """Forget all of it."""
         self.settle()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -41,7 +41,6 @@ class Signature:
 
     @property
     def blocks(self) -> int:
-        """Blocks of one shard."""
         return self.capacity // BLOCK_ROWS
 
 

@@ -59,7 +59,6 @@ class EvaluatedClasses(Evaluated):
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The pairs of equations."""
         return list(combinations_with_replacement(range(len(self.design.equations)), 2))
 
 

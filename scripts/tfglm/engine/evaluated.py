@@ -62,7 +62,6 @@ class Evaluated:
 
     @cached_property
     def columns(self) -> list[BasisColumns]:
-        """The columns of the bases."""
         return [basis.of(self.rows, self.uncoded) for basis in self._bases]
 
     @cached_property
@@ -172,7 +171,6 @@ class Evaluated:
 
     @property
     def counts(self) -> Values:
-        """What a pass counts."""
         rows, design, family = self.rows, self.design, self.design.distribution
         y, kept = rows.y, rows.kept
         impossible = kept & ~family.in_range(y)

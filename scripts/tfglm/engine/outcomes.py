@@ -78,7 +78,6 @@ class Outcomes(ABC):
         self._mean = family.mean(eta)
 
     def mean(self, outcome: int) -> np.ndarray:
-        """The mean of an outcome."""
         return self._mean[..., outcome]
 
     @abstractmethod

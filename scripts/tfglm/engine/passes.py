@@ -91,7 +91,6 @@ class Stage:
     crossed: bool = False
 
     def add(self, sums: np.ndarray, evaluated: Evaluated) -> None:
-        """Add some rows to the sums."""
         columns, change = evaluated.columns if self.layout.bases else [], self.change
 
         def numbers() -> np.ndarray:

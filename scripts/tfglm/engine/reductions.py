@@ -14,7 +14,6 @@ class Partial:
     for some rows; and other partial results."""
 
     def add(self, other: Self) -> Self:
-        """Add other rows to these."""
         for field in fields(self):
             setattr(self, field.name, added(getattr(self, field.name), getattr(other, field.name)))
         return self

@@ -19,7 +19,6 @@ class Terms(NamedTuple):
 
     @classmethod
     def from_rows(cls, loss: np.ndarray, score: np.ndarray, weight: np.ndarray) -> "Terms":
-        """Return the sums for these rows."""
         # A variance that rounds to 0 belongs to a residual that does.
         pearson = score * np.divide(score, weight, out=np.zeros_like(score), where=weight > 0)
         return cls(float(loss.sum()), float(pearson.sum()), score, weight)

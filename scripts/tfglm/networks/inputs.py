@@ -77,7 +77,6 @@ def inputs_of(design: Design, outputs: int) -> tuple[tuple[Any, Any], NamedInput
 
 
 def _taken(numbers: Any, places: Sequence[int]) -> Any:
-    """The columns at these places."""
     if list(places) == list(range(places[0], places[-1] + 1)):
         return numbers[:, places[0] : places[-1] + 1]
     return keras.ops.take(numbers, list(places), axis=1)

@@ -66,7 +66,6 @@ class Batches:
 
     @property
     def _numbers(self) -> tf.data.Dataset:
-        """Those of the units."""
         return tf.data.Dataset.range(self._own.start, self._own.stop, self._own.step)
 
     def _unit(self, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -35,7 +35,6 @@ def named_after(layer: Any) -> dict[str, str]:
 
 
 def is_shown(layer: Any) -> bool:
-    """Whether it is a layer with one output."""
     return isinstance(layer, keras.layers.Layer) and isinstance(getattr(layer, "output", None), keras.KerasTensor)
 
 

@@ -294,7 +294,6 @@ class LambdaSearch:
         return list(dict.fromkeys(smooth.term for smooth in smooths if is_known or smooth.is_random))
 
     def objective(self, parameters: Parameters) -> Objective:
-        """The objective at these parameters."""
         objective = self.start.objective
         if self.of_theta:
             design = self.of_theta.as_fitted({"theta": float(np.exp(parameters.log_phi))})

@@ -89,7 +89,6 @@ class PlannedModel:
 
     @property
     def has_groups(self) -> bool:
-        """Whether it has metrics by group."""
         return self.is_evaluated and bool(self.settings.by)
 
     @cached_property

@@ -43,7 +43,6 @@ class Snapshot:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The sections of the config."""
         return yaml.safe_load(self.text)
 
     def save(self, folder: Path, module: str) -> Path:
