@@ -5,14 +5,11 @@ import argparse
 from tfglm import command
 from tfglm.config import DesignConfig, ResultsConfig, add_settings
 from tfglm.data.dictionary import Dictionary
-from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design, check_settings
 
 
 def main(arguments: argparse.Namespace) -> None:
-    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    digests_of_files = [file.manifest.digest for file in files]
-    dictionary = Dictionary.load(arguments.dictionary, digests_of_files, arguments.manifests[0])
+    dictionary, files = Dictionary.with_files(arguments.dictionary, arguments.manifests)
     design = build_design(
         arguments.model, arguments.settings, dictionary, files, arguments.known_late, arguments.section
     )

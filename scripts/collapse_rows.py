@@ -6,13 +6,10 @@ from tfglm import command
 from tfglm.config import CollapseConfig, add_settings
 from tfglm.data.collapse import collapse
 from tfglm.data.dictionary import Dictionary
-from tfglm.data.shards import IngestedFile
 
 
 def main(arguments: argparse.Namespace) -> None:
-    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    digests_of_files = [file.manifest.digest for file in files]
-    dictionary = Dictionary.load(arguments.dictionary, digests_of_files, arguments.manifests[0])
+    dictionary, files = Dictionary.with_files(arguments.dictionary, arguments.manifests)
     collapse(files, dictionary, arguments.settings, arguments.manifest.parent, command.log)
 
 

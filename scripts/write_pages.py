@@ -61,12 +61,9 @@ def rows(arguments: argparse.Namespace) -> None:
 
 def columns_page(arguments: argparse.Namespace, account: dict) -> str:
     from tfglm.data.dictionary import Dictionary
-    from tfglm.data.shards import IngestedFile
     from tfglm.report import table_one
 
-    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    data = [file.manifest.digest for file in files]
-    dictionary = Dictionary.load(arguments.dictionary, data, arguments.manifests[0])
+    dictionary, files = Dictionary.with_files(arguments.dictionary, arguments.manifests)
     words = Words.from_json(arguments.words)
     return table_one.page(account, dictionary, files, arguments.responses, words, arguments.reading)
 

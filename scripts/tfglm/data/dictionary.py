@@ -127,6 +127,12 @@ class Dictionary:
         columns = {name: Column(**column) for name, column in raw["columns"].items()}
         return cls(columns, raw["required"], raw["rows"], raw["data"])
 
+    @classmethod
+    def with_files(cls, path: Path, manifests: Sequence[Path]) -> tuple["Dictionary", list[IngestedFile]]:
+        """The dictionary at `path` and the files that it was made from. Raises UserError as `load` does."""
+        files = [IngestedFile.load(manifest) for manifest in manifests]
+        return cls.load(path, [file.manifest.digest for file in files], manifests[0]), files
+
 
 def labels(column: Column, counted: pl.DataFrame) -> tuple[list[str], list[str]]:
     """The levels of a categorical column and the values behind RARE, as text; `counted` are its values and their training

@@ -31,10 +31,8 @@ class Diagnosed(NamedTuple):
     numbers: list[str]
 
 
-def diagnosed(
-    design: Design, fitted: Fitted, files: Sequence[IngestedFile], identity: Sequence[str], most_rows: int = MOST_ROWS
-) -> Diagnosed:
-    """Return the residuals of the training rows of a regression; of more than about `most_rows`, of whole shards until there
+def diagnosed(design: Design, fitted: Fitted, files: Sequence[IngestedFile], identity: Sequence[str]) -> Diagnosed:
+    """Return the residuals of the training rows of a regression; of more than about MOST_ROWS, of whole shards until there
     are enough. `identity` are the columns that identify rows in the table of influential ones."""
     numbers = list(dict.fromkeys(column for factor in design.numeric if not factor.shape for column in factor.columns))
     leverage = (
@@ -47,7 +45,7 @@ def diagnosed(
     for file in files:
         for table in residuals(design, fitted, file, "train", columns, leverage):
             tables.append(table)
-            if sum(each.num_rows for each in tables) >= most_rows:
+            if sum(each.num_rows for each in tables) >= MOST_ROWS:
                 break
     rows = pa.concat_tables(tables).to_pandas()
     rows = rows[rows["fitted"].notna() & (rows["weight"] > 0)].reset_index(drop=True)
@@ -85,7 +83,7 @@ def normal_quantile(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     return np.where(lower < 0.5, stats.norm.ppf(np.maximum(lower, tiny)), stats.norm.isf(np.maximum(upper, tiny)))
 
 
-def binned(x: np.ndarray, residual: np.ndarray, bins: int = BINS) -> pd.DataFrame:
+def binned(x: np.ndarray, residual: np.ndarray) -> pd.DataFrame:
     """Mean residuals in bins of about as many rows, by x: columns `x`, `mean`, `lower`, `upper` (95 %) and `rows`."""
     known = np.isfinite(x) & np.isfinite(residual)
     x, residual = x[known], residual[known]

@@ -295,15 +295,11 @@ class Derivatives(NamedTuple):
     moved: np.ndarray
 
 
-def curvature(
-    objective: Objective, coefficients: np.ndarray, expected: Blocks | None = None
-) -> tuple[Blocks, np.ndarray]:
-    """H without penalties at these coefficients, and t. `expected` is the information there, if known. Raises
-    scipy.linalg.LinAlgError if H with penalties is not positive definite."""
-    if objective.family.canonical:
-        blocks = expected or objective.at(coefficients).information
-    else:
-        blocks = objective.observed(coefficients)
+def curvature(objective: Objective, coefficients: np.ndarray) -> tuple[Blocks, np.ndarray]:
+    """H without penalties at these coefficients, and t. Raises scipy.linalg.LinAlgError if H with penalties is not positive
+    definite."""
+    canonical = objective.family.canonical
+    blocks = objective.at(coefficients).information if canonical else objective.observed(coefficients)
     slope = objective.slope_of_determinant(coefficients, factor(blocks.penalised(objective.ridge)))
     return blocks, np.where(objective.free, slope, 0.0)
 
