@@ -134,7 +134,7 @@ REFUSED = {
     "y ~ x | d + w ~ z1": r"1 instrument \(z1\) for 2 endogenous coefficients \(d, w\)",
     "y ~ x | d + w ~ z1 + copy": "the instrument `copy` is determined by `z1`",
     "y ~ x | d ~ x + z1": "`x` is a term of the formula, so it is no instrument",
-    "y ~ x | d ~ s(z1)": "`s\\(z1\\)` is a smooth term or a random effect",
+    "y ~ x | d ~ s(z1)": "two-stage least squares has no smooth terms or random effects",
     "y ~ x | d ~ orthogonal": "do not identify the coefficients of d",
 }
 

@@ -52,7 +52,9 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`instruments`": value_of("instruments"),
     "a family other than `gaussian`": lambda m: m.family != "gaussian",
     "`std_errors` by leverage": lambda m: m.errors.kind in BY_LEVERAGE,
-    "a `formula` with smooth terms (`s()`, `te()`)": lambda m: has_smooths(m.formula),
+    "a `formula` with smooth terms (`s()`, `te()`)": lambda m: (
+        has_smooths(m.formula) or has_smooths(m.instruments or "")
+    ),
     "no smooth terms": lambda m: not has_smooths(m.formula),
     "`gamma` with `weights`": lambda m: m.family == "gamma" and m.weights,
     "`tweedie` or `inverse_gaussian`": lambda m: m.family in ("tweedie", "inverse_gaussian"),

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tfglm.config import DesignConfig, RowsConfig
 from tfglm.data.kinds import Kind
-from tfglm.errors import Problems, UserError, closest, nearest
+from tfglm.errors import Problems, UserError, closest, nearest, short
 from tfglm.families import FAMILIES
 from tfglm.formula.names import is_of_term, term_in
-from tfglm.formula.parse import parse_factor
-from tfglm.formula.read import columns_of, instrumented
+from tfglm.formula.parse import parse, parse_factor
+from tfglm.formula.read import columns_of
 from tfglm.formula.terms import INTERCEPT, CategoricalFactor, Formula, RandomEffects, Smooth, Term
 
 MULTIPLICITIES = {"weights": False, "frequency": True, "trials": True}
@@ -74,7 +74,12 @@ def instruments_of(where: str, settings: RowsConfig, formula: Formula) -> tuple[
     if not isinstance(settings, DesignConfig) or not settings.instruments:
         return (), ()
     key, names = f"{where}.instruments", [term.name for term in formula.terms]
-    endogenous, terms = instrumented(settings.instruments, key)
+    left, _, right = settings.instruments.partition("~")
+    if not (left.strip() and right.strip()) or "~" in right:
+        raise UserError(
+            f"{key}: `{short(settings.instruments)}` lacks endogenous terms or instruments; write d ~ z1 + z2"
+        )
+    endogenous, terms = (parse(f"{formula.response} ~ {side}", key, whole=False).terms for side in (left, right))
     if lacking := next((term.name for term in endogenous if term.name not in names), None):
         raise UserError(f"{key}: the formula lacks the endogenous `{lacking}`{nearest(lacking, names)}; add it")
     if known := next((term.name for term in terms if term.name in names), None):

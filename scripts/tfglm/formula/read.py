@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
-from tfglm.errors import UserError, short
+from tfglm.errors import UserError
 from tfglm.formula.parse import NO_CALL, normalised, parse, parse_term, term_of, without_bars
 from tfglm.formula.terms import CategoricalFactor, EventStudy, Term
 from tfglm.formula.text import OPERATORS, QUOTED, words_of
@@ -66,27 +66,6 @@ def factors_in(sum_: str) -> tuple[Term, ...]:
             with suppress(*NO_CALL, UserError):
                 found += parse_term(normalised(word), word, "formula").factors if word not in OPERATORS else ()
     return tuple(found)
-
-
-def instrumented(instruments: str, where: str) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """The endogenous terms and the instruments of `d ~ z1 + z2`. Raises UserError, which begins with `where`, for what is none.
-
-    >>> [[term.name for term in terms] for terms in instrumented("d ~ z1 + log(z2)", "models.m.instruments")]
-    [['d'], ['z1', 'log(z2)']]
-    """
-    left, tilde, right = instruments.partition("~")
-    if not tilde or "~" in right:
-        raise UserError(f"{where}: `{short(instruments)}` has no endogenous terms or no instruments; write d ~ z1 + z2")
-    endogenous, terms = (parse(f"response ~ {side}", where, whole=False).terms for side in (left, right))
-    for term in (*endogenous, *terms):
-        if term.is_smooth or term.is_random:
-            raise UserError(
-                f"{where}: `{term.name}` is a smooth term or a random effect, which two-stage least squares does not have; write "
-                "ns(column, df=5) or C(column)"
-            )
-    if not (endogenous and terms):
-        raise UserError(f"{where}: `{short(instruments)}` has no terms on one side; write d ~ z1 + z2")
-    return endogenous, terms
 
 
 def has_curves(formula: str) -> bool:

@@ -87,7 +87,7 @@ def binned(x: np.ndarray, residual: np.ndarray) -> pd.DataFrame:
     """Mean residuals in bins of about as many rows, by x: columns `x`, `mean`, `lower`, `upper` (95 %) and `rows`."""
     known = np.isfinite(x) & np.isfinite(residual)
     x, residual = x[known], residual[known]
-    place, counts = in_bins(x, None, bins)
+    place, counts = in_bins(x, None, BINS)
     means = [np.bincount(place, each) / counts for each in (x, residual, residual**2)]
     spread = np.sqrt(np.maximum(means[2] - means[1] ** 2, 0.0) / np.maximum(counts - 1, 1))
     margin = np.where(counts > 1, 1.96 * spread, np.nan)

@@ -14,7 +14,6 @@ robust errors are those of the columns W times P.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -222,8 +221,13 @@ def without_instruments(objective: Objective, structural: Design, kept: np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """The columns of W that are `exogenous`, `excluded` instruments and `endogenous`, the `regressors` of the formula among them,
-    and P of the `second` stage."""
+    """The columns of W that are `exogenous`, `excluded` instruments and `endogenous`, and the `regressors` of the formula among
+    them.
+
+    P of the `second` stage, of the `residuals` of the first stages, and of what exogenous columns leave of the instruments
+    (`left`). Less exogenous columns, instruments have the cross products `squares`, with the endogenous columns `shared`, and
+    these `whole`. `explained` are their squared canonical correlations, ascending.
+    """
 
     moments: Moments
     exogenous: np.ndarray
@@ -231,15 +235,21 @@ class Stages:
     endogenous: np.ndarray
     regressors: np.ndarray
     second: np.ndarray
+    residuals: np.ndarray
+    left: np.ndarray
+    squares: np.ndarray
+    shared: np.ndarray
+    whole: np.ndarray
+    explained: np.ndarray
 
     @classmethod
     def of(cls, start: Solution) -> "Stages":
         """Raises UserError as `fit` does."""
         objective, design = start.objective, start.objective.design
         assert design.instruments
-        key, endogenous = f"models.{design.model}.instruments", design.instruments.endogenous
+        key, of_formula = f"models.{design.model}.instruments", design.instruments.endogenous
         names = [term.name for term in design.instruments.terms]
-        for name in (*endogenous, *names):
+        for name in (*of_formula, *names):
             refuse_determined(objective, name, key, name in names)
         if float(objective.counts["rows"]) <= objective.estimated:
             raise UserError(objective.too_few_rows())
@@ -248,78 +258,49 @@ class Stages:
                 f"{key}: {wide:,} coefficients are too many for two-stage least squares, which has {WIDEST:,} at most; absorb "
                 "the factor of the formula that has the most levels"
             )
-        moments = Moments.of(start)
-
-        def columns(terms: Sequence[str]) -> np.ndarray:
-            """Which columns of W belong to these terms."""
-            every = np.arange(design.size)
-            return np.isin(moments.bread.free, np.concatenate([every[design.slices[name]] for name in terms]))
-
-        is_excluded, is_endogenous = columns(names), columns(endogenous)
-        excluded, chosen = np.flatnonzero(is_excluded), np.flatnonzero(is_endogenous)
-        exogenous, regressors = np.flatnonzero(~(is_excluded | is_endogenous)), np.flatnonzero(~is_excluded)
-        if len(excluded) < len(chosen):
-            raise UserError(
-                f"{key}: {counted(len(excluded), 'instrument')} ({', '.join(names)}) for {len(chosen)} endogenous "
-                f"coefficients ({', '.join(endogenous)}); add instruments, until there are as many"
-            )
-        first, second = np.concatenate([exogenous, excluded]), np.eye(len(moments.cross))
-        second[chosen, chosen] = 0.0
-        second[np.ix_(first, chosen)] = scipy.linalg.solve(
-            moments.cross[np.ix_(first, first)], moments.cross[np.ix_(first, chosen)], assume_a="pos"
+        moments, every = Moments.of(start), np.arange(design.size)
+        cross, identity = moments.cross, np.eye(len(moments.cross))
+        is_excluded, is_endogenous = (
+            np.isin(moments.bread.free, np.concatenate([every[design.slices[name]] for name in terms]))
+            for terms in (names, of_formula)
         )
-        stages = cls(moments, exogenous, excluded, chosen, regressors, second[:, regressors])
-        if stages.explained.min() < UNEXPLAINED:
+        excluded, endogenous = np.flatnonzero(is_excluded), np.flatnonzero(is_endogenous)
+        exogenous, regressors = np.flatnonzero(~(is_excluded | is_endogenous)), np.flatnonzero(~is_excluded)
+        if len(excluded) < len(endogenous):
             raise UserError(
-                f"{key}: the instruments ({', '.join(names)}) do not identify the coefficients of {', '.join(endogenous)}: they "
+                f"{key}: {counted(len(excluded), 'instrument')} ({', '.join(names)}) for {len(endogenous)} endogenous "
+                f"coefficients ({', '.join(of_formula)}); add instruments, until there are as many"
+            )
+
+        def less(columns: np.ndarray, which: np.ndarray) -> np.ndarray:
+            """P of what the `columns` leave of others."""
+            left = identity[:, which].copy()
+            if len(columns):
+                inside, between = cross[np.ix_(columns, columns)], cross[np.ix_(columns, which)]
+                left[columns] -= scipy.linalg.solve(inside, between, assume_a="pos")
+            return left
+
+        residuals = less(np.concatenate([exogenous, excluded]), endogenous)
+        second = identity.copy()
+        second[:, endogenous] -= residuals
+        left, of_endogenous = less(exogenous, excluded), less(exogenous, endogenous)
+        squares, shared, whole = (
+            one.T @ cross @ other
+            for one, other in ((left, left), (left, of_endogenous), (of_endogenous, of_endogenous))
+        )
+        explained = scipy.linalg.eigh(shared.T @ np.linalg.solve(squares, shared), whole, eigvals_only=True)
+        if explained[0] < UNEXPLAINED:
+            raise UserError(
+                f"{key}: the instruments ({', '.join(names)}) do not identify the coefficients of {', '.join(of_formula)}: they "
                 "explain nothing of them, or of a combination of them\n  add other instruments"
             )
-        return stages
-
-    def _less_exogenous(self, which: np.ndarray) -> np.ndarray:
-        """P of what the exogenous columns leave of these columns."""
-        cross, x = self.moments.cross, self.exogenous
-        columns = np.eye(len(cross))[:, which]
-        columns[x] = -scipy.linalg.solve(cross[np.ix_(x, x)], cross[np.ix_(x, which)], assume_a="pos") if len(x) else 0
-        return columns
+        of_columns = exogenous, excluded, endogenous, regressors, second[:, regressors], residuals
+        return cls(moments, *of_columns, left, squares, shared, whole, explained)
 
     @property
     def fewest(self) -> Fewest:
         """The least information from clusters for a test."""
         return fewest_for(self.moments.objective.design)
-
-    @cached_property
-    def left(self) -> np.ndarray:
-        """P of what the exogenous columns leave of the instruments, [free, excluded]."""
-        return self._less_exogenous(self.excluded)
-
-    @cached_property
-    def squares(self) -> np.ndarray:
-        """Their cross products, [excluded, excluded]."""
-        return self.left.T @ self.moments.cross @ self.left
-
-    @cached_property
-    def with_endogenous(self) -> np.ndarray:
-        """Their cross products with the endogenous columns, [excluded, endogenous]."""
-        return self.left.T @ self.moments.cross[:, self.endogenous]
-
-    @cached_property
-    def endogenous_squares(self) -> np.ndarray:
-        """The cross products of what the exogenous columns leave of the endogenous ones, [endogenous, endogenous]."""
-        columns = self._less_exogenous(self.endogenous)
-        return columns.T @ self.moments.cross @ columns
-
-    @cached_property
-    def explained(self) -> np.ndarray:
-        """The squared canonical correlations of endogenous columns and instruments, less the exogenous columns, ascending."""
-        part = self.with_endogenous.T @ np.linalg.solve(self.squares, self.with_endogenous)
-        return scipy.linalg.eigh(part, self.endogenous_squares, eigvals_only=True)
-
-    @cached_property
-    def residuals(self) -> np.ndarray:
-        """P of the residuals of the first stages, [free, endogenous]."""
-        predicted = self.second[:, np.searchsorted(self.regressors, self.endogenous)]
-        return np.eye(len(predicted))[:, self.endogenous] - predicted
 
     def tests(self, point: Point) -> dict[str, Any]:
         """What fit.json says of the first stages and the instruments, at the estimates."""
@@ -360,7 +341,7 @@ class Stages:
         result: dict[str, Any] = {
             "endogenous": f"{term}[{level}]" if level else term,
             "instruments": wald(covariance, chosen @ coefficients, chosen, self.fewest),
-            "r_squared_partial": 1 - squares / float(self.endogenous_squares[number, number]),
+            "r_squared_partial": 1 - squares / float(self.whole[number, number]),
             "coefficients": [
                 dict(zip(("term", "level"), names[shown[k]], strict=True))
                 | {"reference": held.get(names[shown[k]][0], "")}
@@ -375,7 +356,7 @@ class Stages:
         """The effective F, and its critical value for a bias of a tenth of the worst case, by Patnaik's approximation (Montiel
         Olea & Pflueger, Journal of Business & Economic Statistics 31, 2013)."""
         root = np.linalg.cholesky(self.squares)
-        slopes = np.linalg.solve(root, self.with_endogenous)
+        slopes = np.linalg.solve(root, self.shared)
         variance = root.T @ covariance.of(scipy.sparse.csr_array(chosen)) @ root
         if not np.isfinite(variance).all():
             return {}
@@ -414,8 +395,8 @@ class Stages:
             note, name, statistic = covariance.joint(every, self.fewest).problem, "Hansen J", np.nan
             if not note:
                 weights = self.squares @ covariance.of(every) @ self.squares / covariance.correction
-                within = np.linalg.solve(weights, np.column_stack([slope, self.with_endogenous]))
-                own = self.with_endogenous.T @ within
+                within = np.linalg.solve(weights, np.column_stack([slope, self.shared]))
+                own = self.shared.T @ within
                 statistic = slope @ within[:, 0] - own[:, 0] @ np.linalg.solve(own[:, 1:], own[:, 0])
         p = number_or_none(distributions.chi_squared(np.array(statistic), np.array(more)).probability)
         return {"test": name, "statistic": number_or_none(statistic), "df": more, "p_value": p, "note": note}
