@@ -77,13 +77,39 @@ class ByDesign:
     ) -> float:
         """The same for a joint test of the rows of a transformation."""
         rows = self.null.rows(transform)
-        between = self._sums.along(rows)
-        return min(
-            wishart_degrees(
-                self._inside(rows, between[:, column], column, penalty, jointly=True), between[:, column], lags
+        between, found = self._sums.along(rows), []
+        for column in columns:
+            sums = between[:, column]
+            if self.matrices is not None:
+                inside = self._inside(rows, sums, column, penalty, jointly=True)
+                found.append(wishart_degrees(inside, sums, lags))
+                continue
+            left = self._total(rows, penalty) - (sums / self.sizes[column]) @ sums.T
+            found.append(
+                wishart_of_parts(
+                    sums, 1 / self.sizes[column] + RHO, self._shares(rows, column).mean(axis=0), left, lags
+                )
             )
-            for column in columns
+        return min(found)
+
+    def _total(self, rows: BreadRows, penalty: np.ndarray | None) -> np.ndarray:
+        """C M C' of the rows C without the part of a penalty, [rows, rows]."""
+        total = rows.reduced @ rows.on_dense.T
+        if len(self.null.diagonal):
+            total = total + (rows.alone @ rows.sparse.T).toarray()
+        if penalty is not None:
+            total = total - Prior(self.null, penalty).of(*self.null.solved(rows.dense, rows.sparse.toarray()))
+        return total
+
+    def _shares(self, rows: BreadRows, column: np.ndarray) -> np.ndarray:
+        """The share of each cluster in what is within clusters, [rows, clusters]."""
+        within = self.within
+        share = rows.plus_eliminated(
+            rows.on_dense**2 @ within[:, : len(self.null.dense)].T, rows.alone.power(2), within
         )
+        share = share[:, column]
+        whole = share.sum(axis=1, keepdims=True)
+        return np.divide(share, whole, out=np.zeros_like(share), where=whole > 0)
 
     def _inside(
         self,
@@ -102,23 +128,11 @@ class ByDesign:
                 return weights_of_triangles(moved) @ self.matrices[column].T
             parts = (square(self.matrices[column[some]]) for some in chunks(len(column)))
             return np.concatenate([moved @ each @ moved.T for each in parts])
-        within, sizes = self.within, self.sizes[column]
-        share = rows.plus_eliminated(rows.on_dense**2 @ within[:, : len(null.dense)].T, rows.alone.power(2), within)
-        share = share[:, column]
-        whole = share.sum(axis=1, keepdims=True)
-        share = np.divide(share, whole, out=np.zeros_like(share), where=whole > 0)
-        if not jointly:
-            total = rows.squares()
-            total = total - prior.squares(rows) if prior else total
-            left = np.maximum(total - np.sum(sums**2 / sizes, axis=1), 0.0)
-            return share * left[:, None] + sums**2 / sizes
-        total = rows.reduced @ rows.on_dense.T
-        if len(null.diagonal):
-            total = total + (rows.alone @ rows.sparse.T).toarray()
-        if prior:
-            total = total - prior.of(*null.solved(rows.dense, rows.sparse.toarray()))
-        of_clusters = np.einsum("ig,jg->gij", sums, sums / sizes)
-        return of_clusters + share.mean(axis=0)[:, None, None] * (total - of_clusters.sum(axis=0))
+        total = rows.squares()
+        total = total - prior.squares(rows) if prior else total
+        inside = sums**2 / self.sizes[column]
+        left = np.maximum(total - np.sum(inside, axis=1), 0.0)
+        return self._shares(rows, column) * left[:, None] + inside
 
 
 def within(sums: np.ndarray, squares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -160,4 +174,31 @@ def wishart_degrees(inside: np.ndarray, between: np.ndarray, lags: int) -> float
     for apart, weight in [(0, 0.5**0.5), *serial.weights_of(lags)]:
         first, second = slice(apart, None), slice(None, dates - apart)
         variance += 2 * weight**2 * float(traces[first] @ traces[second] + np.vdot(flat[first], flat[second]))
+    return min(q * (q + 1) / variance, (dates - 1) / serial.dates_alike(lags))
+
+
+def wishart_of_parts(
+    between: np.ndarray, of_clusters: np.ndarray, shares: np.ndarray, left: np.ndarray, lags: int
+) -> float:
+    """The same of the variances a_g h_g h_g' + s_g L, without a matrix for each cluster: `between` [q, clusters] are the h_g,
+    `of_clusters` the a_g, `shares` the s_g, and `left` [q, q] is L.
+
+    >>> between = np.vstack([[0.5, 0.5] + [0.0] * 8, [0.0] * 8 + [0.5, 0.5]])
+    >>> round(wishart_of_parts(between, np.full(10, 0.25 + RHO), np.zeros(10), np.zeros((2, 2)), lags=0), 6)
+    3.0
+    """
+    q, dates = between.shape
+    root = np.linalg.inv(np.linalg.cholesky((between * of_clusters) @ between.T + shares.sum() * left))
+    between, left = root @ between, root @ left @ root.T
+    forms = np.einsum("ig,ij,jg->g", between, left, between, optimize=True) * of_clusters
+    traces = np.einsum("ig,ig->g", between, between) * of_clusters + shares * np.trace(left)
+    variance = 0.0
+    for apart, weight in [(0, 0.5**0.5), *serial.weights_of(lags)]:
+        first, second = slice(apart, None), slice(None, dates - apart)
+        crossed = np.einsum("ig,ig->g", between[:, first], between[:, second]) ** 2
+        products = (of_clusters[first] * of_clusters[second]) @ crossed + (shares[first] @ shares[second]) * np.sum(
+            left**2
+        )
+        products += forms[first] @ shares[second] + forms[second] @ shares[first]
+        variance += 2 * weight**2 * float(traces[first] @ traces[second] + products)
     return min(q * (q + 1) / variance, (dates - 1) / serial.dates_alike(lags))
