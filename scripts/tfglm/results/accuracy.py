@@ -72,46 +72,30 @@ def convergence(fit: Mapping) -> str:
     if fit["perfect_fit"]:
         return "The fit converged: it leaves no residuals but rounding errors."
     if not fit["exact"]:
-        return f"The fit is by an online solver, which stopped before the maximum of the likelihood{_distance(fit)}."
+        far = ": the warning says how far" if fit.get("gap") else ""
+        return f"The fit is by an online solver, which stopped before the maximum of the likelihood{far}."
+    if not fit["converged"]:
+        return "The fit did NOT converge: the warning says how far it is from the maximum, and what may help."
     if "largest_kkt_violation" in certificate:
         reached = (
             f"the largest violation of the optimality conditions is {certificate['largest_kkt_violation']:.1e}, "
             f"{certificate['largest_kkt_violation'] / (fit['l1'] + fit['l2']):.0e} of the penalty"
         )
-        return ("The fit converged: " if fit["converged"] else "The fit did NOT converge: ") + reached + "."
+        return f"The fit converged: {reached}."
     if "instruments" in fit:
         step = rounded_up(certificate["within_standard_errors"])
-        state = "converged" if fit["converged"] else "did NOT converge"
-        return f"The fit {state}: a further step would move no estimate by more than {step} classical standard errors."
+        return f"The fit converged: a further step would move no estimate by more than {step} classical standard errors."
     of = "penalised likelihood" if penalised or fit.get("firth") or fit.get("smooths") else "likelihood"
     unit = "standard deviations of the posterior" if penalised else "classical standard errors"
     within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5
-    if fit["converged"] and within > LOOSE:
+    if within > LOOSE:
         return (
             f"The fit converged: a further step would move no estimate by more than {rounded_up(step)} {unit}. "
             f"The worst case of rounding errors is in fit.json; it is far above the error to expect."
         )
-    if fit["converged"]:
-        return (
-            f"The fit converged: no estimate is further from the maximum of the {of} than {rounded_up(within)} {unit}, "
-            f"rounding errors counted."
-        )
-    if within > 2 * step:
-        return (
-            f"The fit did NOT converge: rounding errors keep it from coming closer to the maximum of the {of} than "
-            f"{rounded_up(within)} {unit}. Numbers that are far from 0 for how little they vary do that; subtract a constant."
-        )
-    return f"The fit did NOT converge: the next step would have moved estimates by up to {rounded_up(step)} {unit}."
-
-
-def _distance(fit: Mapping) -> str:
-    """Say how far from the maximum an online solver has stopped."""
-    gap = fit.get("gap")
-    if not gap:
-        return f"; the largest violation of the optimality conditions is {fit['largest_kkt_violation']:.1e}"
     return (
-        f", {'far' if gap['unreliable'] else 'not far'} from it: its logarithm is about {gap['log_likelihood']:,.3g} below, "
-        f"{gap['each_coefficient']:,.2g} for each coefficient"
+        f"The fit converged: no estimate is further from the maximum of the {of} than {rounded_up(within)} {unit}, rounding "
+        "errors counted."
     )
 
 

@@ -95,7 +95,11 @@ def of_fit(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> Iterator[D
         said = f"{fit['coefficients_separated']:,} coefficients are infinite, with {percent(lost)} of the rows"
         remedy = f"Write {'`firth: true`, or ' if design.distribution.counts_events else ''}`rare` to merge levels"
         yield Deviation("separation", LOST, lost, said, remedy)
-    sizes = inflation(design, fitted) | {each["term"]: each["vif"] for each in fit.get("nearly_aliased", [])}
+    sizes = inflation(design, fitted)
+    for each in fit.get("nearly_aliased", []):
+        columns = set(term_of(each["term"]).columns)
+        if not all(columns & set(term_of(other["term"]).columns) for other in each["with"]):  # not within a polynomial
+            sizes[each["term"]] = each["vif"]
     if sizes:
         largest = max(sizes.values())
         which = sorted(columns for columns, size in sizes.items() if size >= min(largest, INFLATION[0]))
@@ -121,7 +125,8 @@ def inflation(design: Design, fitted: Fitted) -> dict[str, float]:
         return {}
     covariance = fitted.reported(design).covariance.bread.of(to_data_scale(design.reported)[order])
     scale = np.sqrt(np.diag(covariance))
-    both, found = [covariance / scale / scale[:, None], np.linalg.inv(covariance) * scale * scale[:, None]], {}
+    correlation = covariance / scale / scale[:, None]
+    both, found = [correlation, np.linalg.inv(correlation)], {}
     for columns, places in sets.items():
         if not any(columns & other for other in sets if other != columns):
             own = np.ix_(*[np.isin(order, places)] * 2)
