@@ -182,6 +182,30 @@ def test_a_class_of_many_numbers_is_that_of_a_school():
     assert chosen(rows).source == "lang"
 
 
+def test_the_first_column_of_r_is_explained_where_no_name_tells_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    random, size = np.random.default_rng(11), 400
+    depth = random.normal(20, 4, size)
+    rows = {"rownames": range(1, 401), "year": 1990 + np.arange(size) % 20, "zinc": depth + random.normal(0, 2, size)}
+    rows |= {
+        "lambda": np.exp(3 * random.normal(0, 1, size)),
+        "depth": depth,
+        "depth_cm": depth * 100,
+        "wet": random.integers(0, 2, size),
+    }
+    pl.DataFrame(rows).write_csv("soil.csv")
+    said: list[str] = []
+    config = init("soil.csv", Path("config"), said.append)
+    # A column may have the name of a keyword of Python.
+    assert re.search(r"formula: zinc ~ .*log\(lambda\)", config.read_text())
+    answers = "\n".join(said)
+    assert "No name tells what this file is about: init took `zinc`, the first column" in answers
+    assert "wet (when is wet = 1?): snakemake" in answers and "depth (how large is depth?)" in answers
+    # Another unit of a column is no other question, and a name tells more than a place.
+    assert "response=depth_cm" not in answers
+    assert chosen(pl.DataFrame(rows).rename({"depth": "price_per_ton"})).source == "price_per_ton"
+
+
 def missed(text: str) -> set[str]:
     """The files for which `init` proposes another question, explains it by what gives it away, or leaves out what must join."""
     found = set()

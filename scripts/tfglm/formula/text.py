@@ -4,10 +4,13 @@ The operators are those of R: + - * / : %in% and ^ or **, and parentheses.
 """
 
 import ast
+import keyword
 import math
 import re
 import warnings
 from collections.abc import Iterable
+
+OPERATORS_OF_PYTHON = ("and", "or", "not", "in", "is", "if", "else", "True", "False", "None")
 
 MOST_TERMS, MOST_PRODUCTS = 1_000, 100_000
 """Most terms of a formula, and most products that they are made of, before equal ones are merged."""
@@ -41,12 +44,14 @@ class TooManyTermsError(ValueError):
 
 
 PYTHON = {"^": "**", "as.factor": "factor", "ref.p": "ref_p"}
-"""Python's writing of what R has in a formula."""
+PYTHON |= {word: chr(ord(word[0]) + 0xFEE0) + word[1:] for word in keyword.kwlist if word not in OPERATORS_OF_PYTHON}
+"""Python's writing of what R has in a formula. Python reads a wide letter as a plain one, but no keyword: a column may be called
+`lambda` or `from`."""
 
 
 def in_python(formula: str) -> str:
     """A formula as Python writes it, except in quotes."""
-    words = rf"{QUOTED.pattern}|\^|\bas\.factor(?=\()|\bref\.p(?=\s*=)"
+    words = rf"{QUOTED.pattern}|\^|\bas\.factor(?=\()|\bref\.p(?=\s*=)|\b[a-z]+\b(?!\.)"
     return re.sub(words, lambda match: PYTHON.get(match[0], match[0]), formula)
 
 

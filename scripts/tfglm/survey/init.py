@@ -54,8 +54,9 @@ from tfglm.survey.types import doubtful_dates, is_code, mixed_dates
 from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
 from tfglm.survey.written_numbers import decimal_character
 
-MOST_OTHERS = 3
-"""Other responses that are shown, with the command for each, beside all of two values or classes."""
+MOST_OTHERS, MOST_OPEN = 3, 6
+"""Other responses that are shown, with the command for each, beside all of two values or classes; the same where no name tells
+which is the response."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,12 @@ def init(
         say(f"Left out: {column}: {reason}")
     write(texts)
     say(f"Written: {', '.join(map(str, texts))}")
-    if others:
+    if response.is_guess:
+        say(
+            f"No name tells what this file is about: init took `{response.source}`, {response.reason.partition(';')[0]}."
+        )
+        say("If you would explain another column, run its command; --response=NAME takes any column:")
+    elif others:
         say("Other responses, and the command for each:")
     for other in others:
         asked = other.name if other.name in [question.name for question in questions] else other.source
@@ -223,7 +229,7 @@ def init(
         else:
             pairs = {"csv": source} | pairs
             command = f"{caller} init --config {shlex.join(f'{key}={value}' for key, value in pairs.items())}"
-        say(f"  {asked} ({other.reason}): {command}")
+        say(f"  {asked} ({other.question if response.is_guess else other.reason}): {command}")
     return config_path
 
 
@@ -264,7 +270,8 @@ def responses(
     explain = {column.name for column in columns if is_named(column, f"{EXPLAINS}|{ARMS}")}
     outcomes = [other for other in others if other.family.counts_events or other.family.of_classes]
     outcomes = [other for other in outcomes if other.source not in explain]
-    return first, [other for place, other in enumerate(others) if place < MOST_OTHERS or other in outcomes]
+    most = MOST_OPEN if first.is_guess else MOST_OTHERS
+    return first, [other for place, other in enumerate(others) if place < most or other in outcomes]
 
 
 def frequency_of(request: Request, header: dict[str, str], columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> str:

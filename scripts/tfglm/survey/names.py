@@ -70,6 +70,9 @@ def is_identifier(column: ColumnSummary, rows: int) -> bool:
         return True
     if is_named(column, TIME_OR_PLACE):
         return False
+    # villnum, countyid, statefips
+    if column.kind == "integer" and column.values > FEW_VALUES and re.search("(id|num|nr|code|fips)$", name):
+        return not re.search(WORDS_IN_ID, name)
     of_all = column.values == rows - column.missing and rows > FEW_VALUES
     # PID, CUSTID, distcod
     is_called_so = bool(re.search("(id|num|number|no|nr|code?)$", name)) and not re.search(WORDS_IN_ID, name)

@@ -149,7 +149,10 @@ def propose(
             )
             few.pop(name, None)
             rare.pop(name, None)
-        elif rows_of_levels[0] >= last:
+        elif rows_of_levels[0] >= last and int((rows_of_levels >= last).sum()) <= 2 * MOST_LEVELS:
+            kept = pl.col(name).is_null() | (pl.len().over(name) >= last) | (name == cluster)
+            merged = pl.when(kept).then(pl.col(name).cast(pl.String)).otherwise(pl.lit("(rare)"))
+            complete = complete.with_columns(merged.alias(name))
             rare[name], few[name] = last, int((rows_of_levels < last).sum())
             why[name] = (
                 f"{levels - few[name]:,} levels with {last:,} rows or more; the other {few[name]:,} are merged into (rare)"

@@ -30,16 +30,16 @@ MOST_MISSING = 0.2
 OUTCOMES = (
     "target|outcome|response|responded|diagnosis|readmitted|stroke|convert(ed)?|conversion|clicked|subscribed|purchased|bought|"
     "surviv(ed|al)|died|dead|deaths?|deceased|churn(ed)?|attrition|turnover|quit|resigned|exited|retention|retained|renewed|"
-    "promoted|default(ed)?|fraud|cancell?ed|approved?|reject(ed)?|deny|denied|admit(ted)?|hired|passed|failed|failure|released|"
+    "promoted|default(ed)?|fraud|cancell?ed|approved?|reject(ed)?|deny|denied|admit(ted)?|hired|passed|failed|failure|success|callback|released|"
     "relapsed?|recurrence|takeup|take_up|vote|voting"
 )
 """Names of a response, as a pattern, also as the first or the last of several words."""
-WHOLE_OUTCOMES = "y|purchase|label|class|case|event|success|late|result|risk|returned|won|left|resp|show|no_show"
-"""Names of a response that say so only alone."""
+WHOLE_OUTCOMES, EVENTS = "y|purchase|label|class|result|risk|resp", "case|event|late|returned|won|left|show|no_show"
+"""Names of a response that say so only alone, the second only of two values or texts."""
 CLASSES = "label|class|status"
 """Those of a few classes: a class of many numbers is one of a school."""
 AMOUNTS = (
-    "(sale)?prices?|msrp|rent|charges?|fares?|tips?|costs?|expens(es?|iture)|spending|sales|revenue|profit|salary|wages?|value|"
+    "(sale)?prices?|msrp|rent|charges?|fares?|tips?|costs?|expens(es?|iture)|spending|sales|revenue|profit|salary|wages?|earnings|value|"
     "delay|mpg|medv|quality|strength|yield|demand|consumption|emissions?|expectancy|life_?exp"
 )
 """Names of numbers that are often explained, less often than OUTCOMES."""
@@ -49,7 +49,7 @@ SCORES = "ratings?|scores?|scr|stars|grade|gpa|points|pts"
 """Names of numbers that are explained where no name of an amount or count is there."""
 COUNTS = (
     "visits?|(md|doc)vis(its)?|n?claims?|(claim|n)nb|claim_nb|accidents|crashes|injuries|casualties|rentals|affairs|"
-    "satell(ites)?|seizures|deaths|cases|events|incidents|infections|births|ncases|goals|articles|publications|arrests"
+    "satell(ites)?|seizures|deaths|fatal(ities)?|killed|murders|thefts|cases|events|incidents|infections|births|ncases|goals|articles|publications|arrests"
 )
 """Names of counts that are often explained."""
 WHOLE_COUNTS = "count|cnt|freq|frequency|n"
@@ -57,19 +57,44 @@ WHOLE_COUNTS = "count|cnt|freq|frequency|n"
 DURATIONS, SMALL = "days|nights|hours|minutes|weeks|months|years", 4
 """Names of numbers of days or the like, and the greatest of them in medians, at least, if they count something."""
 EXPLAINS = (
-    "age|sex|gender|(fe)?male|adult|race|ethnic(ity)?|region|country|state|city|county|zip(code)?|postcode|area|married|marital|"
-    "employ(ment|ed|er)?|work|job|home|housing|civil|family|temp(erature)?|hum(idity)?|rh|wind|"
-    "education|strat(um|a)|smok(er|ing)|treat(ed|ment)?|trt|rx|eth|arm|group|exposure|offset|weights?|pop(ulation)?|holiday|weekend|season|color|type"
+    "age|adult|state|city|zip(code)?|postcode|area|work|job|home|housing|civil|temp(erature)?|hum(idity)?|rh|wind|strat(um|a)|"
+    "smok(er|ing)|black|white|trt|rx|eth|arm|group|exposure|offset|weights?|pop(ulation)?|holiday|weekend|season|color|type|language|"
+    "(sex|gender|(fe)?male|race|ethn|region|countr|county|urban|rural|marri|marit|educ|employ|famil|treat|hispan|nonwhite|minorit|citizen|"
+    "religi|disab|born|birth_?(q|y|m|pl|c|or)).*"
 )
-"""Names of columns that explain, and come before what they explain."""
+"""Names of columns that explain, and come before what they explain; some also begin longer names."""
 BEFORE = "prior|pri|pre|prev|previous|base(line)?|lag(ged)?|initial|last|hs"
 """Words that tell what was known before."""
-DECORATION = frozenset(["is", "has", "was", "flag", "status", "event", "indicator", "usd", "eur", "total", "column"])
+DECORATION = frozenset(
+    [
+        "is",
+        "has",
+        "was",
+        "flag",
+        "status",
+        "event",
+        "indicator",
+        "usd",
+        "eur",
+        "total",
+        "column",
+        "avg",
+        "mean",
+        "median",
+        "med",
+    ]
+)
 """Words around the name of a response."""
-FIRST_OF_R, SCORE, FEELING = 1.2, 1.5, 2.5
-"""Ranks below and above that of an amount, 2; that of a column without a name that tells is 1."""
+FEW, HARDLY, LEADING, SCORE, FEELING = -1, 0.7, 1.2, 1.5, 2.5
+"""Ranks below and above that of an amount, 2, of a column without a name that tells, 1, and of one that explains, 0: of a number
+of few values, of a column that many rows lack, of the first column that R wrote behind identifiers, and of names that tell less
+or more."""
+PREPOSITIONS = "per|of|in|for"
+"""Words behind what a name names: a price_per_room is a price."""
 MOST_MISSING_RESPONSES = 0.5
 """The same of a response that its name or label tells: wages are missing for those who do not work."""
+ROWS_OF_GROUPS = 5_000
+"""Rows in which groups are sought."""
 MOST_CLASSES = 7
 """Most values of a text that is a response."""
 FEWEST_BESIDE_A_PLACE = 6
@@ -81,6 +106,8 @@ MEDIAN_OF_COUNTS = 5
 OVERDISPERSED = 1.5
 """Variance of a count that the covariates leave, in units of its mean, above which it is no Poisson count."""
 KINDS = ("two values", "numbers")
+FIRST, NO_NAME = "the first column of a file that R wrote, but for identifiers", "the last column that could be one"
+"""Why a column is the response that no name tells."""
 SIGNS = {">=": "from", "<=": "up to", ">": "over", "<": "under"}
 """Words for what a name cannot hold: `income` = `>50K` is income_over_50k."""
 YES = frozenset(["1", "yes", "y", "true", "t", "positive", "ja", "oui", "si", "sí", "sì", "sim"])
@@ -104,6 +131,20 @@ class ProposedResponse:
     text: str = ""
     columns: tuple[str, ...] = ()
 
+    @property
+    def is_guess(self) -> bool:
+        """Whether neither a name nor a user tells that this is the response."""
+        return self.reason.startswith((FIRST, NO_NAME))
+
+    @property
+    def question(self) -> str:
+        """The question that a regression answers, in words."""
+        if self.family.of_classes:
+            return f"which {self.source} is likelier?"
+        if self.family.counts_events:
+            return f"when is {self.derive.get(self.name, f'{self.name} = 1')}?"
+        return f"{'how many' if self.family.name == Poisson.name else 'how large is'} {self.source}?"
+
 
 def late_flights(question: Question, rows: pl.DataFrame) -> ProposedResponse:
     """The answers to a question about flights. Raises UserError if nearly all are the same."""
@@ -125,33 +166,45 @@ def candidates_of(
     In a table of counts (`is_table`) the place of a column does not matter, and no column is explained whose name says that it
     explains. Files with the row names of R (`from_r`) often have the response first.
     """
-    never = dummies_of_sets(columns, rows) | squares(columns) | designed(columns, rows)
+    never = dummies_of_sets(columns, rows) | functions_of_one(columns, rows) | designed(columns, rows)
     if {"x", "y"} <= {column.name.lower() for column in columns} and len(columns) > FEWEST_BESIDE_A_PLACE:
         never |= {"y", "Y"}  # a place or a size, not a response
+    telling = (each for each in columns if not (is_identifier(each, len(rows)) or is_named(each, TIME_OR_PLACE)))
+    leading = next(telling, None) if from_r else None
     ranked = []
     for place, column in enumerate(columns):
         if column.kind == "date" or is_identifier(column, len(rows)):
             continue
         rank, reason = rank_of(column, 1 if is_table else place)
-        if place == 0 and from_r and not reason and rank_of(column, 1)[0]:
-            rank, reason = FIRST_OF_R, "the first column of a file that R wrote"
+        if column is leading and not reason and rank_of(column, 1)[0]:
+            rank, reason = LEADING, FIRST
         if rank is None and is_duration(column, rows[column.name]):
             rank, reason = 1, "a number of days or the like, most of them small"
         if rank is None or column.name in never or (is_table and not rank):
             continue
-        if column.missing > (MOST_MISSING_RESPONSES if rank > 1 else MOST_MISSING) * len(rows):
+        if rank == 1 and not reason and numbers_a_group(column, columns, rows):
+            rank = 0
+        if column.missing > MOST_MISSING * len(rows):
+            rank = min(rank, HARDLY) if rank <= 1 else rank
+        if column.missing > MOST_MISSING_RESPONSES * len(rows):
             continue
-        # A whole number of few values may be meant as a factor, unless its name says that it is explained.
-        is_measured = (
-            column.is_numeric and not column.labels and (column.values > FEW_VALUES or (column.values > 2 and rank > 1))
-        )
+        # A whole number of few values may be meant as a factor, unless its name or place says that it is explained.
+        is_measured = column.is_numeric and not column.labels and column.values > 2
+        if (
+            is_measured
+            and column.values <= FEW_VALUES
+            and (rank <= 1 or (rank == LEADING and not is_count(column, rows[column.name])))
+        ):
+            rank = FEW
         # A text of few values is one of classes by its name, or as the last column, where such a response often is.
         is_last = place == len(columns) - 1 and rank > 0
-        if are_classes(column, rows) and (rank > 2 or ((is_last or rank == FIRST_OF_R) and column.kind == "text")):
+        if are_classes(column, rows) and (rank > 2 or ((is_last or rank == LEADING) and column.kind == "text")):
             ranked.append((min(rank, 3), place, column, reason))
-        elif is_measured or (column.values == 2 and column.frequent[1][1] >= FEWEST_ROWS):
+        elif (is_measured and not (is_table and rank == FEW)) or (
+            column.values == 2 and column.frequent[1][1] >= FEWEST_ROWS
+        ):
             ranked.append((rank, place, column, reason))
-    if not ranked:
+    if all(rank == FEW for rank, *_ in ranked):
         raise UserError(
             "no column could be a response: none has two values, ten rows of each, or is a number of more than "
             f"{FEW_VALUES} values\n  derive one: docs/config/data.md (How do I derive a column?)"
@@ -161,22 +214,33 @@ def candidates_of(
     # Where many columns are 0 or 1, others that no name tells are the likelier ones behind the first.
     ranked[1:] = sorted(ranked[1:], key=lambda entry: (entry[0], entry[2].values > 2), reverse=True)
     if not ranked[0][-1] and not is_table:
-        ranked[0] = (*ranked[0][:3], "the last column that could be one")
+        ranked[0] = (*ranked[0][:3], NO_NAME)
     return [as_response(column, rows, reason or KINDS[column.values > 2]) for _, _, column, reason in ranked]
+
+
+def head_of_name(words: list[str]) -> list[str]:
+    """The words of a name up to what it says of them: `price` of price_per_room, and `claims` of number_of_claims."""
+    place = next((place for place, word in enumerate(words) if place and re.fullmatch(PREPOSITIONS, word)), len(words))
+    return words[place + 1 :] or words if re.fullmatch("num(ber)?|no|n", words[place - 1]) else words[:place]
 
 
 def rank_of(column: ColumnSummary, place: int) -> tuple[float | None, str]:
     """How likely a column is the response by name, label and place, and why, if name or label says so; None if it never is."""
-    words = words_of_name(column)
+    words = head_of_name(words_of_name(column))
     plain = [word for word in words if word not in DECORATION] or words
     named, is_many = "named as a response often is", column.is_numeric and column.values > FEW_VALUES
     named_so = OUTCOMES if is_many and re.fullmatch(CLASSES, "_".join(plain)) else f"{OUTCOMES}|{WHOLE_OUTCOMES}"
+    named_so += f"|{EVENTS}" if column.values == 2 or not column.is_numeric else ""
     if any(re.fullmatch(BEFORE, word) for word in words):
         return 0, ""
     if re.fullmatch(named_so, "_".join(plain)) or re.fullmatch(OUTCOMES, plain[-1]):
         return 4, named
     is_status = words[-1] == "status" and place > 0 and column.values <= MOST_CLASSES
-    if re.fullmatch(OUTCOMES, plain[0]) or (is_status and not any(re.fullmatch(EXPLAINS, word) for word in words)):
+    if (
+        re.fullmatch(OUTCOMES, plain[0])
+        or re.match("time_to_", column.name.lower())
+        or (is_status and not any(re.fullmatch(EXPLAINS, word) for word in words))
+    ):
         return 3, named
     per_time = column.is_numeric and column.values > FEW_VALUES and re.fullmatch(AMOUNTS, words[0])
     if is_named(column, TIME_OR_PLACE):
@@ -184,7 +248,11 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[float | None, str]:
     # A wage of few values is a class of wages.
     amounts = AMOUNTS if column.values > FEW_VALUES else FEW_AMOUNTS
     amounts = f"(ln?|log)?_?({amounts})"
-    if column.is_numeric and (is_named(column, f"{amounts}|{COUNTS}") or re.fullmatch(WHOLE_COUNTS, "_".join(words))):
+    if column.is_numeric and (
+        re.fullmatch(f"{amounts}|{COUNTS}", plain[-1])
+        or is_named(column, f"{amounts}|{COUNTS}")
+        or re.fullmatch(WHOLE_COUNTS, "_".join(words))
+    ):
         return 2, named
     if column.is_numeric and {"satisfaction", "happiness"} & {*words}:
         return FEELING, named
@@ -198,7 +266,8 @@ def rank_of(column: ColumnSummary, place: int) -> tuple[float | None, str]:
         return (3 if place == 0 else 2), labelled
     if any(re.fullmatch(f"{EXPLAINS}|{TIME_OR_PLACE}", word) for word in of_label):
         return 0, ""
-    return (0 if place == 0 or re.fullmatch(EXPLAINS, plain[-1]) else 1), ""
+    explains = any(re.fullmatch(EXPLAINS, each) for each in (plain[0], plain[-1], "_".join(plain)))
+    return (0 if place == 0 or explains else 1), ""
 
 
 def are_classes(column: ColumnSummary, rows: pl.DataFrame) -> bool:
@@ -226,7 +295,7 @@ def varying(ranked: list[Ranked], columns: Sequence[ColumnSummary], rows: pl.Dat
     """
     unit = unit_of(columns, rows, fewest=2)
     others = [entry for entry in ranked if entry[2] is not unit]
-    if unit is None or not others:
+    if unit is None or all(rank == FEW for rank, *_ in others):
         return ranked
     ranked, kept = others, []
     for entry in ranked:
@@ -254,10 +323,32 @@ def designed(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set[str]:
     return found
 
 
-def squares(columns: Sequence[ColumnSummary]) -> set[str]:
-    """The numbers that are squares or logarithms of others by their names, as `agesq` beside `age` and `lwage` beside `wage`."""
+def functions_of_one(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set[str]:
+    """The numbers that are squares or logarithms of others by their names, as `agesq` beside `age` and `lwage` beside `wage`, or
+    that rise with a likelier number everywhere, as grams do with ounces."""
     names = {column.name for column in columns if column.is_numeric}
-    return {name for name in names if re.sub("^(ln?|log)_?|_?(sq|squared|2)$", "", name) in names - {name}}
+    found = {name for name in names if re.sub("^(log|ln?)_?|_?(sq|squared|2)$", "", name) in names - {name}}
+    alike: dict[bytes, list[ColumnSummary]] = {}
+    for column in columns:
+        if column.is_numeric and column.values > FEW_VALUES and column.name not in found:
+            alike.setdefault(rows[column.name].rank("dense").fill_null(0).to_numpy().tobytes(), []).append(column)
+    for same in alike.values():
+        likeliest = max(same, key=lambda column: rank_of(column, 1)[0] or 0)
+        found |= {column.name for column in same if column is not likeliest}
+    return found
+
+
+def numbers_a_group(column: ColumnSummary, columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> bool:
+    """Whether whole numbers tell groups of rows apart, as those of schools and teachers do: two other columns or more have one
+    value in each group."""
+    if column.kind != "integer" or column.values <= FEW_VALUES or 2 * column.values > len(rows):
+        return False
+    first = rows.head(ROWS_OF_GROUPS)
+    groups = first[column.name].n_unique()
+    others = [each.name for each in columns if each.name != column.name and each.values > 1 and not each.missing]
+    return (
+        sum(first[name].n_unique() > 1 and first.select(column.name, name).n_unique() == groups for name in others) > 1
+    )
 
 
 def dummies_of_sets(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set[str]:
@@ -350,7 +441,8 @@ def as_response(column: ColumnSummary, rows: pl.DataFrame, reason: str) -> Propo
     meaning = column.labels.get(str(event), str(event))
     for sign, word in SIGNS.items():
         meaning = meaning.replace(sign, f" {word} ")
-    name = re.sub(r"[\W_]+", "_", f"{column.name}_{meaning.lower()}", flags=re.ASCII).rstrip("_")
+    called = f"is_{meaning}" if meaning.lower() == column.name.lower() else f"{column.name}_{meaning.lower()}"
+    name = re.sub(r"[\W_]+", "_", called, flags=re.ASCII).rstrip("_")
     while name in rows.columns:
         name += "_is"
     derive = {name: f"{column.name} = {literal}"}
