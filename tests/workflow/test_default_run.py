@@ -113,9 +113,10 @@ def test_the_first_page_says_what_was_fitted_and_how_well(finished):
 def test_a_picture_tells_its_numbers_where_one_points(finished):
     folder = finished / "results" / "flights" / "models" / "late_arrival"
     page, table = (folder / "coefficients.html").read_text(), read_table(finished, "late_arrival")
-    numbers = np.exp(table.loc[("dest", "HNL"), ["estimate", "ci_lower", "ci_upper"]].astype(float))
+    numbers = np.exp(table.loc[("dest", "CAE"), ["estimate", "ci_lower", "ci_upper"]].astype(float))
     ratio, low, high = (significant(number, 3) for number in numbers)
-    assert page.count(f"<title>dest HNL: odds ratio {ratio} ({low} to {high})") == 1
+    assert page.count(f"<title>dest CAE: odds ratio {ratio} ({low} to {high})") == 1
+    assert "<title>dest, 93 levels that are not shown: odds ratio " in page and "<title>dest HNL" not in page
 
 
 def test_everybody_can_use_the_pages_and_their_links_resolve(finished):

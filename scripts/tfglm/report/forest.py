@@ -114,9 +114,13 @@ def columns(items: Sequence[Item], number: int) -> list[list[Item]]:
     heading = Heading("", "")
     height = 0.0
     for place, item in enumerate(items):
-        rows = list(itertools.takewhile(lambda each: isinstance(each, PictureRow), items[place + 1 :]))
-        whole = size(item) + (len(rows) if isinstance(item, Heading) else 0)
-        needed = whole if whole <= most else size(item) + 3
+        needed = size(item)
+        if isinstance(item, Heading):
+            rows = itertools.takewhile(
+                lambda each: isinstance(each, PictureRow), itertools.islice(items, place + 1, None)
+            )
+            whole = needed + sum(map(size, rows))
+            needed = whole if whole <= most else needed + 3
         if height + needed > most and height:
             filled.append([])
             height = 0.0
