@@ -318,6 +318,20 @@ def test_a_notebook_shows_the_table_and_a_picture(monkeypatch):
     assert "<table>" in fitted._repr_html_() and "<svg" not in fitted._repr_html_()
 
 
+def test_pictures_and_tables_take_the_words_of_the_config():
+    fitted, larger = tfglm.fit("delay ~ carrier", FRAME), tfglm.fit("delay ~ carrier + distance", FRAME)
+    drawn = fitted.plot(title="Mine & <b>", labels={"UA": "United"}, size=(8, 4))
+    assert {"Mine &amp; &lt;b&gt;", "United"} <= set(
+        re.findall(r">([^<>]+)</text>", drawn)
+    ) and 'width="576pt"' in drawn
+    table = repr(fitted.compare(larger, digits=2, terms=["distance"]))
+    assert "distance" in table and "carrier" not in table.partition("response")[0]
+    with pytest.raises(UserError, match="^plot: levels: expected an integer >= 1"):
+        fitted.plot(levels=0)
+    with pytest.raises(UserError, match="^compare: terms: no formula has the term `dist`"):
+        fitted.compare(larger, terms=["dist"])
+
+
 def test_an_estimator_works_where_scikit_learn_fits_copies():
     covariates, formula = FRAME[["carrier", "distance"]], "late ~ carrier + distance"
     estimator = tfglm.fit(formula, FRAME, "binomial", l2=0.01).estimator()
