@@ -326,9 +326,9 @@ def test_pictures_and_tables_take_the_words_of_the_config():
     ) and 'width="576pt"' in drawn
     table = repr(fitted.compare(larger, digits=2, terms=["distance"]))
     assert "distance" in table and "carrier" not in table.partition("response")[0]
-    with pytest.raises(UserError, match="^plot: levels: expected an integer >= 1"):
+    with pytest.raises(UserError, match=r"^plot: levels: expected an integer >= 1"):
         fitted.plot(levels=0)
-    with pytest.raises(UserError, match="^compare: terms: no formula has the term `dist`"):
+    with pytest.raises(UserError, match=r"^compare: terms: no formula has the term `dist`"):
         fitted.compare(larger, terms=["dist"])
 
 

@@ -100,6 +100,7 @@ MODEL = SHOWN | {
 MODEL |= {
     "effects": [TermSentences("x", [HOSTILE]), TermSentences(HOSTILE, [], HOSTILE)],
     "curves": [HOSTILE],
+    "curves_drawn": [],
     "drawn": strongest_effects(COEFFICIENTS, "difference", None, 1.0, NO_WORDS),
     "short": short_table(COEFFICIENTS, 9.0, NO_WORDS),
     "means": [means_of_factor(HOSTILE, MEANS, False, NO_WORDS), *means_by_class(BY_CLASS, "y", NO_WORDS)],
