@@ -23,6 +23,7 @@ import write_tables
 from pools import fit_files, ingest_frame, write_fit
 from tfglm import digests, fitting, provenance
 from tfglm.config import DesignConfig, LevelsConfig, ResultsConfig
+from tfglm.config.pictures import PicturesConfig
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
@@ -172,7 +173,7 @@ class Run:
     def _draw(self, out: Path, *names: str) -> None:
         more = {"folder": self.folder, "files": [out / name for name in names], "curves": True, "words": "{}"}
         dictionary = self.folder / "dictionary.json"
-        write_pages.model(self._arguments(**more, dictionary=dictionary, colour="#000000"))
+        write_pages.model(self._arguments(**more, dictionary=dictionary, pictures=PicturesConfig()))
 
     def compare(self, out: Path) -> None:
         of_models = {"models": [self.folder], "with_coefficients": [self.folder], "held_out": True}

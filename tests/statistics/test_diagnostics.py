@@ -11,6 +11,7 @@ from scipy import stats
 import write_pages
 from pools import fit_files, ingest_frame, write_results
 from tfglm.config import ModelConfig, ResultsConfig
+from tfglm.config.pictures import PicturesConfig
 from tfglm.results.diagnostics import binned, diagnosed, influential, normal_quantile
 
 CASES = {
@@ -100,7 +101,7 @@ def test_the_page_has_pictures_and_influential_rows(frame, tmp_path):
         **{key: tmp_path / name for key, name in files.items()},
         manifests=[file.folder / "manifest.json"],
         settings=ResultsConfig(identity=["id"]),
-        colour="#0072B2",
+        pictures=PicturesConfig(),
         page=tmp_path / "diagnostics.html",
     )
     write_pages.diagnostics(arguments)

@@ -8,6 +8,7 @@ import pytest
 
 import compare
 from tfglm import digests
+from tfglm.config.pictures import PicturesConfig
 from tfglm.errors import UserError
 from tfglm.report.scaling import scaling_plot
 from tfglm.results import scaling
@@ -129,7 +130,7 @@ def test_the_script_knows_the_workers_of_each_strategy(tmp_path):
         digests.write_beside(folder / "history.csv", folder / "fit.json")
     table, plots = tmp_path / "scaling.csv", [tmp_path / "scaling.svg"]
     folders = [tmp_path / each.name for each in runs]
-    compare.main(argparse.Namespace(models=folders, colour="#0072B2", files=[table, *plots]))
+    compare.main(argparse.Namespace(models=folders, pictures=PicturesConfig(), files=[table, *plots]))
     written = pd.read_csv(table).drop_duplicates("network").set_index("network")
     assert written["workers"].to_dict() == {"alone": 1, "copies": 3, "pair": 2, "peers": 4}
     assert written["batch_size"].tolist() == [512, 512, 512, 400] and written["seed"].tolist() == [1, 1, 7, 1]
