@@ -84,7 +84,9 @@ def convergence(fit: Mapping) -> str:
         return f"The fit converged: {reached}."
     if "instruments" in fit:
         step = rounded_up(certificate["within_standard_errors"])
-        return f"The fit converged: a further step would move no estimate by more than {step} classical standard errors."
+        return (
+            f"The fit converged: a further step would move no estimate by more than {step} classical standard errors."
+        )
     of = "penalised likelihood" if penalised or fit.get("firth") or fit.get("smooths") else "likelihood"
     unit = "standard deviations of the posterior" if penalised else "classical standard errors"
     within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5
