@@ -110,6 +110,12 @@ def test_results_have_the_terms_of_the_formula_alone(panel):
     assert np.abs(pd.Series(residuals).groupby(rows["f1"].to_numpy()).mean()).max() < 1e-9
 
 
+def test_with_classical_errors_the_effective_f_is_the_first_stage_f(panel):
+    """The levels of the instrument are eliminated from the information matrix, so its columns are in another order."""
+    (stage,) = fitted(panel, "y ~ x | d ~ C(f2) + z1").fit["instruments"]["first_stages"]
+    assert stage["effective_F"] == pytest.approx(stage["instruments"]["F"], rel=1e-10)
+
+
 def test_weak_instruments_have_a_warning(panel):
     random = panel.assign(z=np.random.default_rng(1).normal(size=len(panel)))
     (warning,) = fitted(random, "y ~ x | d ~ z").fit["warnings"]

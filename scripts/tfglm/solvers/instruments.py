@@ -44,7 +44,7 @@ from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored
 UNEXPLAINED = 1e-10
 """Smallest share of the variance of an endogenous combination that the instruments explain, above rounding errors."""
 
-WIDEST = 4_000
+WIDEST = 2_000
 """Columns of a regression with instruments, whose cross products are one dense matrix."""
 
 BIAS = 10.0
@@ -325,7 +325,7 @@ class Stages:
         first = np.concatenate([self.exogenous, self.excluded])
         first = first[np.argsort(free[first])]
         covariance = moments.errors(np.eye(len(direction))[:, first], point, objective=rows)
-        chosen, coefficients = np.eye(len(first))[np.isin(first, self.excluded)], -direction[first]
+        chosen, coefficients = (self.excluded[:, None] == first).astype(float), -direction[first]
         # The data have column j of the fit times L[j, j], plus the others that L[:, j] has. L converts coefficients.
         to_data, shown, place = to_data_scale(design.reported).tocsc(), free[first], free[self.endogenous[number]]
         own = to_data[:, [place]].toarray()[:, 0]
