@@ -191,14 +191,13 @@ class _DesignBuilder:
         absorbed = tuple(self.absorbed(name) for name in settings.absorb)
         # An absorbed factor has an intercept in it.
         intercept = (DesignTerm(Intercept()),) if formula.intercept and not absorbed else ()
-        factors, numbers = tuple(self.categorical.values()), tuple(self.numeric.values())
         clusters = self.clusters(settings.errors)
         return Design(
             model,
             settings.formula,
             (*intercept, *terms, *absorbed),
-            factors,
-            numbers,
+            tuple(self.categorical.values()),
+            tuple(self.numeric.values()),
             self.dictionary.rows,
             Likelihood(
                 settings.family,
@@ -220,14 +219,14 @@ class _DesignBuilder:
             ),
             GivenPenalty(settings.l1, settings.l2, settings.path, penalty_factors(self.where, settings, formula)),
             tuple(settings.absorb),
-            self.instruments(formula),
+            self.instruments(formula),  # after the factors of all other terms
             self.folds(),
             remarks=(*self.remarks_on_order(), *self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
         )
 
     def instruments(self, formula: Formula) -> Instruments | None:
-        """The instruments of the endogenous terms, after all other terms have their factors."""
+        """The instruments of the endogenous terms, with the factors that no other term has."""
         known = {*self.categorical, *self.numeric}
         endogenous, terms = instruments_of(self.where, self.settings, formula)
         of_design = tuple(self.term(term, f"{self.where}.instruments") for term in terms)

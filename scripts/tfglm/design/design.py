@@ -74,13 +74,11 @@ class Design:
         if not self.instruments:
             return self
         reported, absorbed = self.reported.terms, self.terms[len(self.reported.terms) :]
-        factors = {factor.name: factor for factor in (*self.categorical, *self.instruments.categorical)}
-        numbers = {factor.name: factor for factor in (*self.numeric, *self.instruments.numeric)}
         return replace(
             self,
             terms=(*reported, *self.instruments.terms, *absorbed),
-            categorical=tuple(factors.values()),
-            numeric=tuple(numbers.values()),
+            categorical=(*self.categorical, *self.instruments.categorical),
+            numeric=(*self.numeric, *self.instruments.numeric),
         )
 
     def as_fitted(self, fit: Mapping[str, Any]) -> "Design":

@@ -331,10 +331,8 @@ class Stages:
         own = to_data[:, [place]].toarray()[:, 0]
         transform = scipy.sparse.csr_array(to_data[:, shown][shown] / own[place])
         values = transform @ coefficients - own[shown] / own[place]
-        errors, reference = (
-            np.sqrt(covariance.variances(transform).chosen),
-            covariance.reference(transform, self.fewest),
-        )
+        errors = np.sqrt(covariance.variances(transform).chosen)
+        reference = covariance.reference(transform, self.fewest)
         p_values, notes = reference.p_value(values, errors), reference.notes()
         names, is_held = list(design.reported.coefficients()), objective.status == REFERENCE
         (term, level), held = names[place], {names[k][0]: names[k][1] for k in np.flatnonzero(is_held).tolist()}
@@ -405,14 +403,13 @@ class Stages:
 def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray, fewest: Fewest) -> dict[str, Any]:
     """The test that coefficients are 0: `values` [q], and the rows of the transformation that choose them, [q, k]."""
     transform, df = scipy.sparse.csr_array(chosen), len(values)
+    single = JointReference.from_single(covariance.reference(transform, fewest)) if df == 1 else None
+    reference, ratio = single or covariance.joint(transform, fewest), np.nan
     try:
         root = np.linalg.cholesky(covariance.of(transform))
+        ratio = float(np.sum(np.linalg.solve(root, values) ** 2)) / df
     except np.linalg.LinAlgError:
-        note = "their covariance matrix is not positive definite, as of too few clusters"
-        return {"F": None, "df": df, "df_denominator": None, "p_value": None, "note": note}
-    ratio = float(np.sum(np.linalg.solve(root, values) ** 2)) / df
-    single = JointReference.from_single(covariance.reference(transform, fewest)) if df == 1 else None
-    reference = single or covariance.joint(transform, fewest)
+        reference = JointReference(problem="their covariance matrix is not positive definite")
     with np.errstate(invalid="ignore"):
         p = distributions.f(np.array(reference.scale * ratio), np.array(df), np.array(reference.df)).probability
     return {
@@ -438,9 +435,7 @@ def refuse_determined(objective: Objective, name: str, key: str, is_instrument: 
     if not len(left) or (is_instrument and FREE in status):
         return
     vectors = objective.null_vectors[objective.held == left[0]]
-    others = (
-        [term for term in terms_in(design.reported, np.abs(vectors).max(0)) if term != name] if len(vectors) else []
-    )
+    others = [term for term in terms_in(design.reported, np.abs(vectors).max(0)) if term != name]
     by = [f"`{term}`" for term in others] or [
         f"the absorbed factors {', '.join(design.absorbed)}" if design.absorbed else "the intercept"
     ]
