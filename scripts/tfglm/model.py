@@ -258,6 +258,8 @@ class Model:
         facts = {"adj.r.squared": 1 - (1 - fit["r_squared"]) * null / degrees}
         if fit.get("smooths"):
             facts["df"] = fit["effective_coefficients"]
+        elif "instruments" in fit:
+            return facts  # residuals of two-stage least squares are not the least
         elif fit["std_errors"]["kind"] == "classical" and null > degrees and fit["r_squared"] < 1:
             from scipy.special import fdtrc  # takes a tenth of a second
 

@@ -104,6 +104,7 @@ def test_results_have_the_terms_of_the_formula_alone(panel):
     assert model.coefficients.index.unique("term").tolist() == ["x", "d"] == model.terms.index.tolist()
     assert (model.fit["rows"], model.fit["coefficients"], model.fit["aic"]) == (395, 2, None)
     assert model.fit["formula"] == "y ~ x + d | f1 | d ~ z1 + C(f2)"
+    assert "adj.r.squared" in model.glance() and "p.value" not in model.glance()
     # Residuals have the mean 0 within absorbed levels, with the endogenous column and not its fitted values.
     rows = panel.dropna()
     residuals = rows["y"].to_numpy() - model.predict(rows[["x", "d", "f1"]])["mean"].to_numpy()
