@@ -41,6 +41,8 @@ WORDS = {
     "epoch": "one pass of an online solver, or of a network, over all training rows",
     "Driscoll and Kraay": "standard errors that allow rows of one date, and of dates close to each other, to be alike; those of "
     "Newey and West are the same for a series of one row a date",
+    "instruments": "of endogenous terms: columns that move these, and have no other effect on the response, for two-stage "
+    "least squares",
     "interval": "were the rows drawn anew many times, 95 % of the intervals of 95 % would hold the true value, if "
     "the model is right",
     "joint test": "whether all coefficients of a term could be 0 together",
