@@ -17,8 +17,8 @@ OTHERS = "controls and reference periods"
 
 @dataclass(frozen=True)
 class Cohorts:
-    """The values of the column of an event study that have a coefficient, by period and cohort, and those of OTHERS; and what a
-    reader should know of the other rows."""
+    """The values `cohort × period` of an event study: `treated` ones have a coefficient each, in the order of period and cohort,
+    and `others` have none. `remarks` count rows that a reader may not expect there."""
 
     term: EventStudy
     treated: tuple[str, ...]
@@ -30,7 +30,7 @@ def cohorts_of(term: EventStudy, rows: Mapping[str, int], where: str) -> Cohorts
     """Divide the values `cohort × period`, which have so many training rows. Raises UserError if they make no event study.
 
     If there are periods below, at and above 0, they count from the treatment. Otherwise the cohort is the period of its
-    treatment, and one that is none of the periods is never treated.
+    treatment. A cohort without such a period is never treated.
     """
     where = f"{where}: `{term.name}`"
     pairs = {value: value.split(BETWEEN_COLUMNS) for value in rows}

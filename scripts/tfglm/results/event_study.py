@@ -12,17 +12,18 @@ from tfglm.results.hypotheses import tested_together
 from tfglm.results.joint import COLUMNS, with_p_values
 
 PERIOD, AVERAGE, COHORT, BEFORE = "period", "average since the treatment", "cohort", "all periods before"
-"""What a row of the table is about: the average of the cohorts in a period, that of all periods since the treatment, that of a
-cohort in these periods, and the joint test of the periods before."""
+"""Rows of the table: averages of the cohorts in a period, of all periods since the treatment, and of a cohort in these periods;
+and the joint test of the periods before."""
 
 
 def event_study(estimated: Estimates, confidence: float) -> pd.DataFrame:
     """Return the averages of all event studies of a model.
 
-    A row for each period since the treatment, the average over the periods from 0 on, that of each cohort in these periods,
-    and a Wald test that all periods before are 0. Columns: term, about, value (the period or the cohort), estimate, std_error,
-    z or t, df (with clusters), p_value, neg_log10_p, ci_lower, ci_upper, rows, F or chi_squared and df_numerator of the joint
-    test, note.
+    There is a row for each period since the treatment, for the average over the periods from 0 on, and for each cohort in these
+    periods. The last row is a Wald test that all periods before are 0.
+
+    Columns: term, about, value (the period or the cohort), estimate, std_error, z or t, df (with clusters), p_value,
+    neg_log10_p, ci_lower, ci_upper, rows, F or chi_squared and df_numerator of the joint test, note.
     """
     tables = [table_of(estimated, term, confidence) for term in estimated.design.terms if is_study(term)]
     return pd.concat(tables, ignore_index=True)
