@@ -77,7 +77,8 @@ def table(column: FinishedColumn, patterns: FinishedColumn, described: list[dict
         "rows": integers(column.rows[order]),
         meaning: values.take(integers(codes - 1, known=codes > 0)),
     }
-    arrays = [known[kind.name] if kind.name in known else pa.nulls(len(codes), kind.type) for kind in SCHEMA]
+    absent = {kind: pa.nulls(len(codes), kind) for kind in set(SCHEMA.types)}  # shared, as there may be millions
+    arrays = [known.get(kind.name, absent[kind.type]) for kind in SCHEMA]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 

@@ -6,9 +6,9 @@ MOST_CODES = 2**16
 """From this number of distinct values on, ingest stores a column of numbers without codes, and a column of integers both
 with and without."""
 
-MOST_LEVELS = 2**25
-"""Most distinct values of a column of one file that can be distinguished: ingest holds them all in memory, about 70 bytes
-for each integer and 250 for each text. A text column with more is refused. An integer column with more has no codes, so it
+MOST_LEVELS = 2**24
+"""Most distinct values of a column of one file that can be distinguished: ingest holds them all in memory, in 0.2 kB
+for each integer and 0.3 kB for each text. A text column with more is refused. An integer column with more has no codes, so it
 cannot be a term or a cluster."""
 
 BLOCK_BYTES = 16 << 20

@@ -8,6 +8,8 @@ from tfglm.loops import compiled
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4)."""
 
+MOST_FULL = 0.75
+
 
 @compiled
 def number_of(key, slots, keys, count):
@@ -54,8 +56,8 @@ def insert_all(keys, slots):
 
 
 def empty_slots(keys: int) -> np.ndarray:
-    """Return a hash table for so many keys; at least half of its slots stay free."""
-    return np.full(2 ** int(np.ceil(np.log2(2 * max(keys, 8)))), -1, np.int32)
+    """Return a hash table for so many keys; at least a quarter of its slots stays free."""
+    return np.full(2 ** int(np.ceil(np.log2(max(keys, 8) / MOST_FULL))), -1, np.int32)
 
 
 class Numbered:
@@ -67,7 +69,7 @@ class Numbered:
     def add(self, keys: np.ndarray) -> np.ndarray:
         """The numbers of these keys, int32. New keys get the next numbers."""
         most = self._count + len(keys)
-        if 2 * most > len(self._slots):
+        if most > MOST_FULL * len(self._slots):
             self._slots = empty_slots(most)
             insert_all(self.keys, self._slots)
         if most > len(self._keys):

@@ -28,6 +28,8 @@ def looked_up(
     """Return what the second column of a table has for the values in its first one, for each code from 1 on of a column of
     each file; `otherwise` for other values. Texts in the table are the `written` values."""
     key, number = table.columns
+    if kind == "integer" and table.schema[key] == pl.String:
+        table = table.with_columns(pl.col(key).cast(pl.Int64))  # millions of texts would take three times the memory
     values = [file.values(file.codes(column).name).cast(VALUE_TYPES[kind]).alias(key) for file in files]
     joined = pl.concat(values)  # one query for all: each has its price, and there may be many files
     joined = written(joined) if table.schema[key] == pl.String else joined

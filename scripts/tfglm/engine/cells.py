@@ -54,15 +54,16 @@ class LevelPairs:
             if weight is not None:
                 add_numbered(sums, numbers, weight)
 
-    @property
     def keys(self) -> list[np.ndarray]:
         """Return for each pair of factors the pairs of levels, `first * levels of the second + second`, in order of
-        occurrence."""
-        return [keys[:count] for (_, keys, _), count in zip(self._tables, self._counts, strict=True)]
+        occurrence. Other arrays are freed, as they may be large."""
+        tables, self._tables = self._tables, []
+        return [keys[:count] for (_, keys, _), count in zip(tables, self._counts, strict=True)]
 
-    @property
     def sums(self) -> list[np.ndarray]:
-        return [sums[:count] for (*_, sums), count in zip(self._tables, self._counts, strict=True)]
+        """The sums by pair, in the same order. Other arrays are freed."""
+        tables, self._tables = self._tables, []
+        return [sums[:count] for (*_, sums), count in zip(tables, self._counts, strict=True)]
 
 
 class PairPass(Pass):
@@ -88,7 +89,8 @@ class PairPass(Pass):
 
     def vector(self, partial: tuple[LevelPairs, np.ndarray]) -> np.ndarray:
         cells, ends = partial
-        return np.concatenate([[float(len(keys)) for keys in cells.keys], *cells.keys, ends.ravel()])
+        keys = cells.keys()
+        return np.concatenate([[float(len(of_pair)) for of_pair in keys], *keys, ends.ravel()])
 
 
 BY_PAIR = {name: f"{name} by pair" for name in ("information", "observed", "rectifier")}
@@ -114,7 +116,7 @@ class PairedPass(Pass):
 
     def vector(self, partial: tuple[np.ndarray, LevelPairs]) -> np.ndarray:
         sums, cells = partial
-        return np.concatenate([sums, *cells.sums])
+        return np.concatenate([sums, *cells.sums()])
 
 
 @dataclass

@@ -142,6 +142,7 @@ class CellIndex:
                 there = low > NO_CLUSTER
                 lowest[there] = np.minimum(lowest[there], low[there])
                 highest[there] = np.maximum(highest[there], high[there])
+                del vector, keys, clusters, low, high  # before the next ones are made
         within = lowest >= highest  # also true for a level without rows
         of_parts = {k: design.parts[k].where for k in design.absorbed_parts}
         start = design.reported_size
@@ -184,12 +185,15 @@ def without_pairs(
     vectors: Iterable[np.ndarray], size: int, places: Sequence[Sequence[np.ndarray]], cells: np.ndarray
 ) -> Iterator[np.ndarray]:
     """Yield the first `size` sums of each call, and add the others, by pair of levels, to `cells` at the `places`."""
-    for of_call, vector in zip(places, vectors, strict=True):
+    remaining = iter(places)  # `zip` would keep a vector while the next one is made
+    for vector in vectors:
         first = size
-        for of_pair in of_call:
+        for of_pair in next(remaining):
             add_numbered(cells, of_pair, vector[first : first + len(of_pair)])
             first += len(of_pair)
-        yield vector[:size].copy()
+        sums = vector[:size].copy()
+        del vector
+        yield sums
 
 
 @dataclass(frozen=True, kw_only=True)
