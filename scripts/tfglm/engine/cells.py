@@ -7,6 +7,7 @@ is the same each time, because the rows are. So vectors of different calls have 
 instead of summing them.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -121,8 +122,9 @@ class PairedPass(Pass):
 
 @dataclass
 class Left:
-    """What `add_left` adds to, and its other arguments."""
+    """What `add_left` adds to, which are parts of one vector, and its other arguments."""
 
+    vector: np.ndarray
     rows: np.ndarray
     scores: np.ndarray
     squares: np.ndarray
@@ -151,16 +153,13 @@ class LeftPass(Pass):
         inference, number, loadings = self._passes.design.inference, int(state["clustering"][0]), state["loadings"]
         free, clusters = loadings.shape[1], inference.cluster_counts[number] if inference.cluster else 0
         widths = {"columns": 1, "products": free}
-        return Left(
-            np.zeros(clusters),
-            np.zeros((clusters, free)),
-            np.zeros((clusters, free, widths[self.name]) if self.name in widths else (0, 0, 0)),
-            np.zeros((0, 0) if clusters else (free, free)),
-            np.zeros(int(self.name in OVER)),
-            number,
-            loadings,
-            state["columns"].astype(np.int64),
-        )
+        squares = (clusters, free, widths[self.name]) if self.name in widths else (0, 0, 0)
+        products = (0, 0) if clusters else (free, free)
+        shapes = [(clusters,), (clusters, free), squares, products, (int(self.name in OVER),)]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        vector = np.zeros(ends[-1])
+        views = [each.reshape(shape) for each, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+        return Left(vector, *views, number, loadings, state["columns"].astype(np.int64))
 
     @cached_property
     def _absorbed(self) -> np.ndarray:
@@ -203,8 +202,7 @@ class LeftPass(Pass):
         return forms * np.divide(block.terms.weight, kept, out=np.zeros_like(forms), where=kept > 0)
 
     def vector(self, partial: Left) -> np.ndarray:
-        sums = partial.rows, partial.scores, partial.squares, partial.products, partial.alone
-        return np.concatenate([each.ravel() for each in sums])
+        return partial.vector
 
 
 OVER = {"left_hc2": 1, "left_hc3": 2}

@@ -7,6 +7,7 @@ sparse (solvers.sparse_information). The covariance is computed for the covariat
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
 from tfglm.design.terms import DesignTerm
 from tfglm.distribute.executor import Executor
-from tfglm.distribute.reduction import pairwise
+from tfglm.distribute.reduction import add_to_first, pairwise
 from tfglm.engine.blocks import Signature
 from tfglm.engine.cell_kernels import add_numbered
 from tfglm.engine.cells import BY_PAIR, NO_CLUSTER, OVER, pairs_of_absorbed
@@ -400,11 +401,11 @@ class AbsorbedObjective(Objective):
         if what in OVER:
             assert isinstance(factored.blocks, SparseBlocks)
             state |= factored.blocks.sparse.inverse_parts() | {"schur_inverse": factored.schur_inverse()}
-        of_signatures = [
+        of_signatures = (
             self.executor.sum(workload.passes(signature).named(what).task, calls, state)
             for signature, calls in workload.calls.items()
-        ]
-        return np.sum(of_signatures, axis=0)
+        )
+        return reduce(add_to_first, of_signatures)
 
     def facts(self, fitted: Fitted) -> dict:
         """The absorbed factors, and the counts of coefficients without them."""

@@ -120,7 +120,7 @@ class Pattern:
     @cached_property
     def others(self) -> np.ndarray:
         """The positions of the levels of all factors but the largest, [o]."""
-        return np.setdiff1d(np.arange(self.size), np.arange(self.eliminated.start, self.eliminated.stop))
+        return np.delete(np.arange(self.size), self.eliminated)
 
     def place(self, factor: int) -> int:
         """The position of the first level of a factor among `others`. The factor is not the largest."""
