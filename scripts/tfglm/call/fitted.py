@@ -149,7 +149,7 @@ class FittedModel(Model):
         >>> data = {"late": [0, 1, 0, 1, 1, 0, 1, 1], "carrier": ["AA", "UA"] * 4}
         >>> tfglm.fit("late ~ carrier", pd.DataFrame(data), "binomial").checks()[["check", "verdict"]].head(1)
                 check verdict
-        0  separation     red
+        0  separation   green
         """
         if not hasattr(self, "_read"):
             raise UserError("checks need the rows, and a pickled fit has none; fit again")

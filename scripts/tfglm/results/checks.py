@@ -73,7 +73,7 @@ def checks(
     """
     if fit["exact"] and not fit["converged"]:
         return [Check("convergence", RED, "the fit has not converged", "See the warning of the model")]
-    found = [each.line() for each in of_fit(design, fitted, fit)]
+    found = [each.line() for each in fit_deviations(design, fitted, fit)]
     if design.equations or fit["perfect_fit"] or not fit["pearson_dispersion"]:
         return found
     if design.rows["train"] > MOST_ROWS and not asked:
@@ -88,7 +88,7 @@ def content(saved: SavedFit, files: Sequence[IngestedFile], asked: bool = False)
     return {"checks": [each._asdict() for each in checks(saved.design, saved.fitted, saved.fit, files, asked)]}
 
 
-def of_fit(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> Iterator[Deviation]:
+def fit_deviations(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> Iterator[Deviation]:
     """Separation and collinearity."""
     if design.distribution.separates and not design.likelihood.firth:
         lost = (fit["rows_of_separated_levels"] + fit["rows_separated_across_terms"]) / fit["rows"]
@@ -140,7 +140,7 @@ def cohens_f(chi_squared: float, df: float, rows: float) -> float:
     return float(np.sqrt(max(chi_squared - df, 0.0) / rows))
 
 
-def of_means(
+def means_deviation(
     check: str, what: str, squares: np.ndarray, df: int, rows: float, means: Sequence[np.ndarray], remedy: str
 ) -> Deviation:
     """The deviation of means in bins with these chi-squared statistics of `df` degrees of freedom. `means` are those of the
@@ -163,12 +163,12 @@ def held_out_calibration(metrics: Mapping[str, Any]) -> list[Check]:
     squares = ((observed - expected) / (upper - lower) * 2 * 1.96) ** 2 * (rows - 3) / (rows - 1)
     remedy = "If training rows are calibrated, write fewer terms or a penalty `l2`"
     what, means = "means of rows kept back with similar predictions", (observed, expected)
-    return [of_means("calibration", what, squares, len(parts), rows.sum(), means, remedy).line()]
+    return [means_deviation("calibration", what, squares, len(parts), rows.sum(), means, remedy).line()]
 
 
 class CheckedRows:
     """Training rows, each [rows]: `score` is the derivative of the log-likelihood by the linear predictor, `information` its
-    variance, and `residual` Pearson's in standard deviations. `size` are the rows, or trials."""
+    variance, and `residual` Pearson's in standard deviations. `size` are the rows, or trials, and `other` is another family."""
 
     def __init__(self, design: Design, fit: Mapping[str, Any], seen: Diagnosed) -> None:
         family = self.family = design.distribution
@@ -189,6 +189,7 @@ class CheckedRows:
         self.score, self.information, self.residual = (np.where(np.isfinite(each), each, 0.0) for each in values)
         events = float((self.weight * family.variance(self.mean)).sum())
         most = min(len(self.y) // 10, events // 5 if family.counts_events or family.of_counts else BINS)
+        self.other = "`family: negative_binomial`, or " if family.of_counts and family.theta is None else ""
         self.size = self.weight.sum() if family.counts_events and not self.is_binary else len(self.y)
         self.bins = int(np.clip(most, 2, BINS))
 
@@ -224,7 +225,7 @@ class CheckedRows:
         sums = [np.bincount(place, each) for each in (self.score, self.information, self.y, self.mean, x)]
         squares = np.divide(sums[0] ** 2, sums[1], out=np.zeros(len(count)), where=sums[1] > 0)
         means = [each / count for each in sums[2 : 4 if x is self.mean else 5]]
-        return of_means(check, what, squares, len(count) - 1, self.size, means, remedy)
+        return means_deviation(check, what, squares, len(count) - 1, self.size, means, remedy)
 
     def curve(self, name: str) -> Deviation:
         """Means along a number."""
@@ -253,8 +254,7 @@ class CheckedRows:
         """The Pearson dispersion. Statistics of rare counts vary more than chi-squared ones, so they say themselves how much."""
         error = float(np.std(self.residual**2)) * self.scale / np.sqrt(len(self.residual))
         said = f"the response varies {two_digits(self.dispersion)} times as much as the family says"
-        other = "`family: negative_binomial`, or " if self.family.name == "poisson" else ""
-        remedy = f"Write {other}`std_errors: {'robust' if self.design.smooths else 'quasi'}`"
+        remedy = f"Write {self.other}`std_errors: {'robust' if self.design.smooths else 'quasi'}`"
         p = float(stats.norm.sf((self.dispersion - 1) / max(error, 1e-9)))
         return Deviation("overdispersion", DISPERSION, self.dispersion, said, remedy, p)
 
@@ -293,8 +293,7 @@ class CheckedRows:
         p = float(stats.norm.sf((zeros - expected) / np.sqrt(max(float(np.sum(none * (1 - none))), 1e-9))))
         share = (zeros - expected) / zeros if zeros - expected > 0.01 * len(none) else 0.0
         said = f"{zeros:,.0f} responses are 0, and the model expects {expected:,.0f}"
-        other = "`family: negative_binomial`, or " if self.family.name == "poisson" else ""
-        remedy = f"Write {other}a model of whether it is 0, and one of the others (`subset`)"
+        remedy = f"Write {self.other}a model of whether it is 0, and one of the others (`subset`)"
         return Deviation("zeros", ZEROS, share, said, remedy, p)
 
     def influence(self) -> Deviation:
