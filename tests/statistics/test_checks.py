@@ -97,6 +97,7 @@ def test_robust_errors_allow_for_the_variance_and_a_curve_for_a_bend(verdicts):
     assert verdicts("fanned ~ x + z", std_errors="robust")["spread"].verdict == GREEN
     assert verdicts("spread ~ x + z", "poisson", std_errors="quasi")["overdispersion"].verdict == GREEN
     assert {each.verdict for each in verdicts("curved ~ x + s(z)").values()} == {GREEN}
+    assert "residuals" not in verdicts("right ~ x + z", l1=0.01)
     assert "curves" in verdicts("right ~ x + z", absorb=["g"]) and "curves" in verdicts("right ~ x + z + (1 | g)")
 
 

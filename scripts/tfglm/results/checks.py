@@ -209,8 +209,9 @@ class CheckedRows:
             if self.is_robust:
                 line = Check(line.check, GREEN, f"{line.finding}, and standard errors allow for it")
             yield line
-            # Overdispersion changes the distribution too, so one line is enough.
-            if self.kind != "deviance residuals" and (line.verdict == GREEN or not self.family.dispersion_known):
+            # Overdispersion changes the distribution too, so one line is enough. A lasso has no dispersion.
+            known = self.kind != "deviance residuals" and bool(self.table["quantile_residual"].notna().all())
+            if known and (line.verdict == GREEN or not self.family.dispersion_known):
                 yield from self.distribution()
             if self.family.of_counts and (law := self.family.law(self.y, self.mean, self.weight, 1.0)):
                 yield self.zeros(law.distribution.cdf(0)).line()
@@ -255,7 +256,7 @@ class CheckedRows:
         error = float(np.std(self.residual**2)) * self.scale / np.sqrt(len(self.residual))
         said = f"the response varies {two_digits(self.dispersion)} times as much as the family says"
         remedy = f"Write {self.other}`std_errors: {'robust' if self.design.smooths else 'quasi'}`"
-        p = float(stats.norm.sf((self.dispersion - 1) / max(error, 1e-9)))
+        p = float(stats.t.sf((self.dispersion - 1) / max(error, 1e-9), max(len(self.residual) - 1, 1)))
         return Deviation("overdispersion", DISPERSION, self.dispersion, said, remedy, p)
 
     def spread(self) -> Check:
@@ -274,7 +275,7 @@ class CheckedRows:
 
     def distribution(self) -> Iterator[Check]:
         """The distance of quantile residuals from normal ones, and rows further out than the furthest of so many."""
-        residual = self.table["quantile_residual"].fillna(0.0).to_numpy()
+        residual = self.table["quantile_residual"].to_numpy()
         off = float(stats.ks_1samp(residual, stats.norm.cdf, method="asymp").statistic)
         p, limits = float(stats.kstwobign.sf(off * np.sqrt(len(residual)))), (DISTANCE[0], np.inf)
         logarithm = "the logarithm of the response, or " if self.family.quadratic and self.y.min() > 0 else ""
