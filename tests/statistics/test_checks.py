@@ -73,8 +73,8 @@ def test_a_right_model_has_green_checks_that_apply(family, verdicts):
 
 BAD = {
     "collinearity": ("right ~ x + like_x + z", "gaussian", "Leave out one"),
-    "curves": ("curved ~ x + z", "gaussian", "`s(z)` in the place of `z`"),
-    "calibration": ("squared ~ z", "gaussian", "interaction"),
+    "curves": ("curved ~ x + z", "gaussian", "`s(z)` in the formula"),
+    "calibration": ("squared ~ z", "gaussian", "curve"),
     "link": ("squared ~ z", "gaussian", "`link`"),
     "spread": ("fanned ~ x + z", "gaussian", "`std_errors: robust`"),
     "residuals": ("skewed ~ z", "gaussian", "logarithm"),

@@ -198,17 +198,13 @@ class CheckedRows:
         curves = [worst(list(map(self.curve, self.numbers)))] if self.numbers else []
         yield from curves
         if not self.design.penalty.given:
-            what, remedy = (
-                "means of rows with similar predictions",
-                "Write what is missing: an interaction `x:z`, or `s(x)`",
-            )
+            what, remedy = "means of rows with similar predictions", "Write the interaction or curve that is missing"
             yield self.misfit("calibration", what, self.mean, remedy).line()
             yield self.bend(any(each.verdict != GREEN for each in curves)).line()
         if not self.is_binary:
             line = self.dispersed().line() if self.family.dispersion_known else self.spread()
-            if self.is_robust:
-                line = Check(line.check, GREEN, f"{line.finding}, and standard errors allow for it")
-            yield line
+            allowed = Check(line.check, GREEN, f"{line.finding}, and standard errors allow for it")
+            yield allowed if self.is_robust else line
             # Overdispersion changes the distribution too, so one line is enough. A lasso has no dispersion.
             known = self.kind != "deviance residuals" and bool(self.table["quantile_residual"].notna().all())
             if known and (line.verdict == GREEN or not self.family.dispersion_known):
@@ -232,11 +228,7 @@ class CheckedRows:
         """Means along a number."""
         factors = [factor for term in self.design.terms for factor in term_of(term.name).factors]
         is_curve = any(factor.is_curve and name in factor.columns for factor in factors)
-        remedy = (
-            f"Give the curve more knots: `s({name}, k=20)`"
-            if is_curve
-            else f"Write `s({name})` in the place of `{name}`"
-        )
+        remedy = f"Write `s({name}{', k=20' if is_curve else ''})` in the formula"
         return self.misfit("curves", f"means along {name}", self.numbers[name], remedy)
 
     def bend(self, has_curves: bool) -> Deviation:
