@@ -278,6 +278,7 @@ def test_numbers_with_thousands_per_cents_and_currencies(texts, decimal, values)
         ({"a": ["1.234", "14.927"]}, ";.", {"a": "1.234 is read as 1.234, but could mean 1234"}),
         ({"a": ["0.123", "14.927"]}, ";.", {}),
         ({"a": ["680", "913", "12", *(f"{n}.{7 * n}" for n in range(20, 40))]}, ";,.", {"a": "could mean 20.14"}),
+        ({"a": ["€ 680", "€ 913", "€ 12", *(f"€ {n},{7 * n}" for n in range(20, 90))]}, ",.,", {}),
         (
             {"a": ["1,234", "14,927"]},
             ",.,",

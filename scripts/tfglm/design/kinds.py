@@ -114,11 +114,12 @@ def check_response(
         )
     of_classes = FAMILIES[settings.family].of_classes
     if kinds.get(name) == "text" and not of_classes:
-        event = next((level for level in levels if level.lower() in EVENTS), levels[-1] if levels else EVENTS[0])
+        event = next((level for level in levels if level.lower() in EVENTS), levels[-1] if levels else "VALUE")
         text = event.replace("'", "''")
         raise UserError(
             f"{where}: the response `{name}` is text; derive a number from it under data.derive, as in "
-            f"`derive: {{event: {name} = '{text}'}}`, or give its column the type integer or number in the layout"
+            f"`derive: {{event: {name} = '{text}'}}`{'' if levels else ' with one of its values'}, or give its column the type "
+            "integer or number in the layout"
         )
     lacks_order = name not in with_order and isinstance(settings, DesignConfig) and not settings.class_order
     if kinds.get(name) == "text" and FAMILIES[settings.family].is_ordered and lacks_order:

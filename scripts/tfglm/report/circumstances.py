@@ -8,7 +8,7 @@ from typing import Any
 from tfglm.data.kinds import NOT_IN_SUBSET
 from tfglm.errors import counted
 from tfglm.formula.read import covariates_in
-from tfglm.formula.response import FINITE_RESPONSE, response_column
+from tfglm.formula.response import FINITE_RESPONSE, requested_frequency, response_column
 from tfglm.results.digits import four_that_count, percent
 
 MOST_REASONS = 6
@@ -27,8 +27,7 @@ def circumstances(
     derived = data.get("derive", {})
     subset, counts = model.get("subset"), model.get("frequency")
     outside = account.get("subsets", {}).get(counts, 0) if subset else 0
-    own = re.search(r"THEN (\w+) ELSE 0 END$", derived.get(counts, "")) if subset else None
-    counts = (own[1] if own[1] != "1" else None) if own else counts
+    counts = requested_frequency(model, derived)
     facts = [("Rows", rows(fit, account, known - outside, bool(counts), derived, outside))]
     facts += [("Subset", subset)] if subset else []
     filters = {name: sql for name, sql in data.get("where", {}).items() if not name.startswith(FINITE_RESPONSE)}

@@ -18,6 +18,7 @@ from tfglm.errors import UserError, counted
 from tfglm.formula.names import without_class
 from tfglm.formula.parse import term_of
 from tfglm.formula.read import columns_of, has_event_study
+from tfglm.formula.response import requested_frequency
 from tfglm.formula.terms import EventStudy
 from tfglm.report import quality
 from tfglm.report.circumstances import circumstances
@@ -480,7 +481,19 @@ def provenance(fits: list[dict]) -> dict:
     """Return the facts needed to reproduce the numbers, by model; all models have the same data."""
     provenances = {fit["model"]: fit["provenance"] for fit in fits}
     first = next(iter(provenances.values()))
-    config = {"data": first["data"], "models": {name: provenance["model"] for name, provenance in provenances.items()}}
+    data = dict(first["data"])
+    models = {name: dict(provenance["model"]) for name, provenance in provenances.items()}
+    own: set[str] = set()  # columns that stand for the subsets of models, which the user wrote otherwise
+    for model in models.values():
+        frequency = requested_frequency(model, data.get("derive", {}))
+        if frequency != model.get("frequency"):
+            own.add(model.pop("frequency"))
+            model |= {"frequency": frequency} if frequency else {}
+    if own:
+        data["columns"] = [name for name in data["columns"] if name not in own]
+        derive = {name: sql for name, sql in data.pop("derive").items() if name not in own}
+        data |= {"derive": derive} if derive else {}
+    config = {"data": data, "models": models}
     return {
         "inputs": pd.DataFrame(first["inputs"]).assign(rows=lambda inputs: inputs["rows"].map("{:,}".format)),
         "versions": ", ".join(f"{name} {version}" for name, version in first["versions"].items()),

@@ -90,7 +90,9 @@ def write_pages(
         pages["rows.html"] = row_account.page(account, folder / "rows.svg")
         known = Dictionary.load(folder / "dictionary.json", [file.manifest.digest for file in files], folder)
         reading = how_values_are_read([layout])
-        pages["columns.html"] = table_one.page(account, known, files, [results.response], words, reading)
+        section = fit["provenance"]["model"]
+        subset = section["frequency"] if section.get("subset") else None
+        pages["columns.html"] = table_one.page(account, known, files, [results.response], words, reading, subset=subset)
         asked = argparse.Namespace(
             rows=folder / "rows.json",
             dictionary=folder / "dictionary.json",

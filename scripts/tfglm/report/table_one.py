@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from tfglm.data.dictionary import Column, Dictionary
-from tfglm.data.kinds import ABSENT, MEANINGS, NOT_IN_SUBSET
+from tfglm.data.kinds import ABSENT, MEANINGS
 from tfglm.data.shards import IngestedFile
 from tfglm.data.training_rows import MOST_SAMPLED, sampled_rows
 from tfglm.errors import counted
@@ -67,28 +67,40 @@ def page(
     words: Words,
     reading: str = "",
     most_rows: int = MOST_SAMPLED,
+    subset: str | None = None,
 ) -> str:
     """Return the page from the content of rows.json and dictionary.json, and the ingested files. The first of the responses
     with 0 and 1 is the outcome. `reading` says in words which texts are missing values. Distributions are computed from a
-    sample of `most_rows` rows."""
+    sample of `most_rows` rows. `subset` is the column that is 0 in the rows outside the subset of the only model, which the page
+    leaves out."""
     shown = {
         name: column
         for name, column in dictionary.columns.items()
         if column.kind in MEANINGS and column.kind != "image" and name in account.get("columns", dictionary.columns)
     }
     shown = dict(list(shown.items())[:MOST_COLUMNS])
-    rows = sampled_rows(files, list(shown), dictionary.required, most_rows)
+    rows = sampled_rows(files, [*shown, *filter(None, [subset])], dictionary.required, most_rows)
+    if subset:
+        inside = rows.pop(subset) != 0
+        rows = {name: values[inside] for name, values in rows.items()}
     outcome = next((name for name in responses if name in rows and is_binary(shown[name])), None)
     events = rows[outcome] == 1 if outcome else None
     described = [
-        describe(column, rows.get(name), None if name == outcome else events, missing_of(name, account, column), words)
+        describe(
+            column,
+            rows.get(name),
+            None if name == outcome else events,
+            missing_of(name, account, column),
+            words,
+            not subset,
+        )
         for name, column in shown.items()
     ]
     compared = [(column, rows[name]) for name, column in shown.items() if name in rows and name != outcome]
     characteristics = [line for column, values in compared for line in lines(column, values, events, words)]
-    used = dictionary.rows["train"]
+    used = account["splits"]["train"]["used"] if subset else dictionary.rows["train"]
     sampled = len(next(iter(rows.values()), ()))
-    if account.get("subsets") or NOT_IN_SUBSET in account["splits"]["train"]["dropped"]:
+    if account.get("subsets"):
         reading = f"Rows outside the `subset` of a model are among them. {reading}"
     return render(
         "columns",
@@ -117,10 +129,17 @@ def missing_of(name: str, account: Mapping[str, Any], column: Column) -> str:
 
 
 def describe(
-    column: Column, values: np.ndarray | None, events: np.ndarray | None, missing: str, words: Words
+    column: Column,
+    values: np.ndarray | None,
+    events: np.ndarray | None,
+    missing: str,
+    words: Words,
+    is_whole: bool = True,
 ) -> DescribedColumn:
+    """The description of a column from values of a sample; `is_whole` says whether the dictionary counts the same rows."""
     known = (full_name(column.name, words), words.units.get(column.name, ""), MEANINGS[column.kind], missing)
-    distinct = "more values than can be told apart" if column.distinct is None else f"{column.distinct:,} values"
+    size = column.distinct if is_whole or values is None else len(pd.unique(pd.Series(values)))
+    distinct = "more values than can be told apart" if size is None else f"{size:,} values"
     if values is None:
         return DescribedColumn(*known, distinct)
     if column.kind == "text" or (column.distinct is not None and column.distinct <= MOST_LEVELS):
@@ -130,7 +149,7 @@ def describe(
     numbers, of_event = values[np.isfinite(values)], None if events is None else events[np.isfinite(values)]
     if not len(numbers):
         return DescribedColumn(*known, "no numbers")
-    mean, variance = column.moments
+    mean, variance = column.moments if is_whole else (float(numbers.mean()), float(numbers.var()))
     median = float(np.median(numbers))
     spread = four_that_count(math.sqrt(variance))
     summary = f"mean {four_that_count(mean)}, standard deviation {spread}, median {four_that_count(median)}"

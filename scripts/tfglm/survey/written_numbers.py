@@ -20,9 +20,9 @@ CONVENTIONS = [Numerals(".", mark) for mark in (None, ",", "'", "blank")]
 CONVENTIONS += [Numerals(",", mark) for mark in (None, ".", "'", "blank")]
 """The likeliest first, unless semicolons separate the columns."""
 
-FEWEST_GROUPED, FEWEST_SHORT = 10, 3
+FEWEST_GROUPED, FEWEST_CERTAIN, FEWEST_SHORT = 10, 50, 3
 """Different numbers with three digits behind each mark, and others below 1,000 without one, that tell of thousands: decimals
-that end in 0 would be shorter."""
+that end in 0 would be shorter. So many are certain, as none of them would end in 0 once in 200 files."""
 
 
 DECIMALS = {"": "", "point": ".", "comma": ","}
@@ -80,7 +80,11 @@ def numerals_of(columns: Mapping[str, pl.Series], separator: str, decimal: str =
         for name in set().union(*values.values()) - values[chosen].keys()
     }
     word = {".": "point", ",": "comma"}[other.decimal]
-    for name, place in _different(values[chosen], values[other]).items():
+    unlike = _different(values[chosen], values[other])
+    open_columns = (
+        {} if all(_are_grouped(marked[name], FEWEST_CERTAIN) for name in unlike) and chosen.thousands else unlike
+    )
+    for name, place in open_columns.items():
         read, instead = (f"{values[each][name][place]:.15g}" for each in (chosen, other))
         remarks[name] = (
             f"{marked[name][place]} is read as {read}, but could mean {instead}; if so, ask again with decimal={word}"
@@ -102,7 +106,7 @@ def _different(values: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray
     return {name: int(places[0]) for name, places in unlike.items() if len(places)}
 
 
-def _are_grouped(texts: pl.Series) -> bool:
-    """Whether numbers below 1,000 have no mark, and all others do."""
+def _are_grouped(texts: pl.Series, fewest: int = FEWEST_GROUPED) -> bool:
+    """Whether numbers below 1,000 have no mark, and all others, `fewest` or more, do."""
     short = texts.str.contains("^[^0-9]*[1-9][0-9]{0,2}[^0-9]*$")
-    return int(short.sum()) >= FEWEST_SHORT and int((~short).sum()) >= FEWEST_GROUPED
+    return int(short.sum()) >= FEWEST_SHORT and int((~short).sum()) >= fewest
