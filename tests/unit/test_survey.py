@@ -14,7 +14,7 @@ import yaml
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from configs import message
-from runs import write_asa
+from runs import REPOSITORY, write_asa
 from surveys import formula, surveyed
 from tfglm.config import Layout, LayoutColumn, load_layout, shipped_layouts
 from tfglm.config.files import parse
@@ -452,6 +452,7 @@ def test_a_unit_with_most_of_the_rows_is_no_cluster():
         (["€1.1M", "€90K", "€7"], [1.1e6, 90e3, 7]),
         (["1,000+", "500+", "10+"], [1000, 500, 10]),
         (["1.37kg", "2 kg"], [1.37, 2]),
+        (["83 m2", "70 m2", "on request"], [83, 70, None]),
         ([f"{feet}'{inch}" for feet in (5, 6) for inch in range(12)], [*range(60, 84)]),
         (["4.1/5", "3.9/5", "NEW"], [4.1, 3.9, None]),
         (["1056", "2100 - 2850", "34.46Sq. Meter", "1200"], [1056, 2475, None, 1200]),
@@ -993,3 +994,18 @@ def test_odd_characters_of_a_file_end_in_a_config_that_reads_it(odd):
     assert config.score == [] and "city" in model.formula and config.data.derive
     assert {column.source for column in layout.columns.values()} == columns.keys()
     assert sorted(file.values("city")) == sorted([value, other])
+
+
+def test_the_tutorial_shows_what_init_prints(folder):
+    """`...` stands for lines that the page leaves out."""
+    page = (REPOSITORY / "docs" / "tutorial-lettings.md").read_text(encoding="utf-8")
+    Path("docs").symlink_to(REPOSITORY / "docs")
+    blocks = re.findall(r"^```\n\$ tfglm init ([^\n]*)\n(.*?)```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    for command, printed in blocks:
+        source, *options = shlex.split(command)
+        request = Request(**dict(option.removeprefix("--").split("=", 1) for option in options))
+        said: list[str] = []
+        init(source, Path("config"), said.append, request, "tfglm")
+        parts = [re.escape(part.strip("\n")) for part in re.split(r"^\.\.\.$", printed, flags=re.MULTILINE)]
+        assert re.fullmatch(r"(.*\n)*?".join(part + r"\n?" for part in parts), "\n".join(said) + "\n"), "\n".join(said)

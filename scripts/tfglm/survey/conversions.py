@@ -17,7 +17,10 @@ MULTIPLES = {"k": "e3", "K": "e3", "M": "e6", "mn": "e6", "B": "e9", "bn": "e9"}
 """What stands behind a number for a multiple of it, and the exponent that means the same."""
 READ, READ_PLAINLY = 0.8, 0.95
 """Least share of the rows that a conversion reads; the same of one that only drops what is no number."""
-AROUND = r"^\s*([$€£¥₹₩]|(?i:us\$|rs\.?|usd|eur|gbp|inr|chf))?\s*[+-]?[0-9](?:[0-9.,]*[0-9])?\s*([^0-9]*?(?:/[0-9]+|[a-z][23])?)\s*$"
+AROUND = (
+    r"^\s*([$€£¥₹₩]|(?i:us\$|rs\.?|usd|eur|gbp|inr|chf))?\s*[+-]?[0-9](?:[0-9.,]*[0-9])?"
+    r"\s*([^0-9]*?(?:/[0-9]+|[a-z][23])?)\s*$"
+)
 """A number with a currency before it, and what is behind it."""
 RANGE = r"^\s*[0-9.,]+(\s*(?:-|–|to)\s*)[0-9.,]+\s*$"
 HEIGHT = r"""^\s*[0-9]' ?[0-9]{1,2}"?\s*$"""

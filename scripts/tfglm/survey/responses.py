@@ -466,10 +466,9 @@ def is_count(column: ColumnSummary, values: pl.Series) -> bool:
         return False
     if is_named(column, f"{COUNTS}|{WHOLE_COUNTS}") or is_duration(column, values):
         return True
-    is_small = column.values > FEW_VALUES and float(np.median(values.drop_nulls().to_numpy())) <= min(
-        MEDIAN_OF_COUNTS, column.greatest / 5
-    )
-    return column.least == 0 and (column.frequent[0][0] <= 1 or is_small)
+    median = float(np.median(values.drop_nulls().to_numpy()))
+    is_small = column.values > FEW_VALUES and median <= min(MEDIAN_OF_COUNTS, column.greatest / 5)
+    return column.least == 0 and ((column.frequent[0][0] <= 1 and 2 * median <= column.greatest) or is_small)
 
 
 def overdispersed(response: ProposedResponse, unexplained: float) -> ProposedResponse:
