@@ -766,6 +766,7 @@ def test_the_command_writes_pages_and_the_config_of_the_same_fit(tmp_path, capsy
     FRAME.rename(columns={"carrier": "the carrier"}).to_csv("few flights.csv", index=False)
     formula = "late ~ the_carrier + s(distance, k=5)"
     words = ["fit", "few flights.csv", formula, "--family", "binomial", "--set", "where={near: distance < 800}"]
+    words += ["--set", "subset=distance > 300"]
     assert console.do([*words, "--html", "of us/page", "--config", "config/late.yaml"]) == 0
     assert capsys.readouterr().out.endswith("page_rows.html, config/late.yaml, config/late.layout.yaml\n")
     pages = sorted(Path("of us").iterdir())
@@ -777,10 +778,14 @@ def test_the_command_writes_pages_and_the_config_of_the_same_fit(tmp_path, capsy
     linked = re.findall(r'(?:href|src)="([^"#]+)', "".join(text.values()))
     assert {address for address in linked if not address.startswith("data:")} == set(text)
     assert "tfglm fit &#39;few flights.csv&#39;" in text["page.html"] and "<title>distance " in text["page.html"]
+    of_fit = FRAME.query("300 < distance < 800")["distance"]
+    assert f"{len(of_fit):,} training rows" in text["page_columns.html"]
+    assert f"mean {of_fit.mean():.4g}, standard deviation {of_fit.std(ddof=0):.4g}" in text["page_columns.html"]
+    assert "subset: distance &gt; 300" in text["page.html"] and "subset_model" not in "".join(text.values())
     config = load(read(Path("config/late.yaml")), "config/late.yaml")
     (layout,) = load_layouts(config.data).values()
     keys = {"where": {"near": "distance < 800"}}
-    fitted = tfglm.fit(formula, "few flights.csv", "binomial", **keys)
+    fitted = tfglm.fit(formula, "few flights.csv", "binomial", **keys, subset="distance > 300")
     assert layout == fitted._layout and config.data.where == keys["where"] and config.data.split.train == "TRUE"
     assert config.models["model"].formula == formula
     with pytest.raises(UserError, match=r"config/late.yaml and config/late.layout.yaml would be overwritten"):

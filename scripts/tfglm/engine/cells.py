@@ -159,7 +159,9 @@ class LeftPass(Pass):
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         vector = np.zeros(ends[-1])
         views = [each.reshape(shape) for each, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
-        return Left(vector, *views, number, loadings, state["columns"].astype(np.int64))
+        rows_of_clusters, scores, of_squares, of_products, alone = views
+        columns = state["columns"].astype(np.int64)
+        return Left(vector, rows_of_clusters, scores, of_squares, of_products, alone, number, loadings, columns)
 
     @cached_property
     def _absorbed(self) -> np.ndarray:

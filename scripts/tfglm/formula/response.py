@@ -285,7 +285,7 @@ def with_computed_responses(raw: Any) -> Any:
 def requested_frequency(model: Mapping[str, Any], derive: Mapping[str, Any]) -> str | None:
     """The frequency that a user gave a model, in whose section it may have become one with its subset."""
     column = model.get("frequency")
-    of_subset = re.search(r"THEN (\w+) ELSE 0 END$", str(derive.get(column, ""))) if model.get("subset") else None
+    of_subset = re.search(r"THEN (\w+) ELSE 0 END$", str(derive.get(str(column), ""))) if model.get("subset") else None
     return (of_subset[1] if of_subset[1] != "1" else None) if of_subset else column
 
 
