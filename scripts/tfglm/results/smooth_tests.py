@@ -20,7 +20,6 @@ from tfglm.inference import distributions
 from tfglm.inference.fitted import FREE
 from tfglm.results.digits import four_that_count
 from tfglm.results.estimates import Estimates
-from tfglm.solvers.fractional_rank import statistics
 
 ROUNDING = 1e-6
 """A rank so little above a whole number is that number."""
@@ -146,5 +145,5 @@ def robust(estimated: Estimates, smooth: Mapping) -> Statistic:
         degrees, note = reference.df + count - 1, reference.note
         df = degrees - smooth["rank"] + 1
         scale = df / degrees
-    pair, rank = statistics(rows @ fitted.coefficients, fitted.covariance.of(rows), smooth["rank"])
+    pair, rank = distributions.wald_of_rank(rows @ fitted.coefficients, fitted.covariance.of(rows), smooth["rank"])
     return Statistic(tuple(pair), rank, scale=scale, df=df, note=note)

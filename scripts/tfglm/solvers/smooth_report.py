@@ -6,7 +6,7 @@ import numpy as np
 
 from tfglm.config.std_errors import OF_POSTERIOR
 from tfglm.design.terms import Smoothing
-from tfglm.solvers.fractional_rank import statistics
+from tfglm.inference import distributions
 from tfglm.solvers.objective import Solution
 from tfglm.solvers.reml import Parameters, Penalties, WorkingModel, restricted
 
@@ -227,7 +227,7 @@ def tested(solution: Solution, places: np.ndarray, means: np.ndarray) -> dict:
     dispersion = objective.dispersion(solution.point, solution.df_residual)
     values, vectors = np.linalg.eigh(information)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    pair, rank = statistics(
+    pair, rank = distributions.wald_of_rank(
         root @ solution.point.coefficients[places], dispersion * root @ rows[:, places] @ root, reference
     )
     return {"rank": rank, "statistics": pair}
