@@ -36,11 +36,10 @@ from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
 from tfglm.design.event_studies import OTHERS, cohorts_of
 from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Folds, Numeric
-from tfglm.design.kinds import MULTIPLICITIES, check_kinds, instruments_of
+from tfglm.design.kinds import MULTIPLICITIES, check_kinds, instruments_of, penalty_factors
 from tfglm.design.levels import levels_by_code
 from tfglm.design.origin import from_mean
 from tfglm.design.parametrisation import apart
-from tfglm.design.penalties import penalty_factors
 from tfglm.design.references import (
     check_contrasts,
     check_hypotheses,

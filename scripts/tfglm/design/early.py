@@ -15,8 +15,8 @@ from tfglm.design.kinds import (
     check_names,
     check_not_smooth,
     check_tables,
+    penalty_factors,
 )
-from tfglm.design.penalties import penalty_factors
 from tfglm.errors import Problems, UserError
 from tfglm.families import FAMILIES
 from tfglm.formula.names import coefficient_without_class
