@@ -1,6 +1,6 @@
 """Check the levels that a config names in reference levels and contrasts against the levels of the design."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -45,11 +45,18 @@ def check_contrasts(
     from tfglm.design.codings import table_names  # which takes SciPy, and the check of reference levels does not
 
     names = [coefficient_name(*names) for names in table_names(design.reported)] if contrasts else []
+    check_coefficients(f"models.{design.model}.{section}", contrasts, names, besides)
+
+
+def check_coefficients(
+    where: str, combinations: Mapping[str, Iterable[str]], names: Sequence[str], besides: Sequence[str] = ()
+) -> None:
+    """Raise UserError that lists the coefficients of combinations which are not among these names, or `besides`."""
     known = {*names, *besides}
     unknown = [
-        f"models.{design.model}.{section}.{contrast}: no coefficient `{coefficient}`{nearest(coefficient, names)}"
-        for contrast, weights in contrasts.items()
-        for coefficient in weights
+        f"{where}.{combination}: no coefficient `{coefficient}`{nearest(coefficient, names)}"
+        for combination, coefficients in combinations.items()
+        for coefficient in coefficients
         if coefficient not in known
     ]
     if unknown:
@@ -65,14 +72,9 @@ def check_hypotheses(design: Design, hypotheses: Mapping[str, Sequence[Mapping[s
 def check_profile(design: Design) -> None:
     """Raise UserError with every coefficient of a profile that the design has not; those of coded factors are by level."""
     names = [coefficient_name(*names) for names in design.coefficients()] if design.inference.profile else []
-    unknown = [
-        f"models.{design.model}.profile.{name}: no coefficient `{coefficient}`{nearest(coefficient, names)}"
-        for name, weights in design.inference.profile
-        for coefficient, _ in weights
-        if coefficient not in set(names)
-    ]
-    if unknown:
-        raise UserError("\n".join(unknown))
+    check_coefficients(
+        f"models.{design.model}.profile", {name: dict(weights) for name, weights in design.inference.profile}, names
+    )
 
 
 def numbers_beside(design: Design, name: str) -> list[str]:
