@@ -1,6 +1,7 @@
 """Residuals of training rows for pictures: randomised quantile residuals, their means in bins, and the most influential rows."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -42,11 +43,10 @@ def diagnosed(design: Design, fitted: Fitted, files: Sequence[IngestedFile], ide
     )
     columns = list(dict.fromkeys([*numbers, *identity]))
     tables: list[pa.Table] = []
-    for file in files:
-        for table in residuals(design, fitted, file, "train", columns, leverage):
-            tables.append(table)
-            if sum(each.num_rows for each in tables) >= MOST_ROWS:
-                break
+    for table in chain.from_iterable(residuals(design, fitted, file, "train", columns, leverage) for file in files):
+        tables.append(table)
+        if sum(each.num_rows for each in tables) >= MOST_ROWS:
+            break
     rows = pa.concat_tables(tables).to_pandas()
     rows = rows[rows["fitted"].notna() & (rows["weight"] > 0)].reset_index(drop=True)
     dispersion = fitted.covariance.dispersion if not design.distribution.dispersion_known else 1.0
