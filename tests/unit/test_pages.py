@@ -112,6 +112,7 @@ MODEL |= {
     "confidence": 0.95,
     "tests": (FRAME, []),
     "parallel": (HOSTILE, FRAME),
+    "instruments": (HOSTILE, FRAME),
     "errors": HOSTILE,
     "convergence": HOSTILE,
     "without_estimate": [HOSTILE],
