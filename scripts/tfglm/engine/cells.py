@@ -152,16 +152,16 @@ class LeftPass(Pass):
     def begin(self, state: Mapping[str, np.ndarray], rows: int) -> Left:
         inference, number, loadings = self._passes.design.inference, int(state["clustering"][0]), state["loadings"]
         free, clusters = loadings.shape[1], inference.cluster_counts[number] if inference.cluster else 0
+        columns = state["columns"].astype(np.int64)
         widths = {"columns": 1, "products": free}
         squares = (clusters, free, widths[self.name]) if self.name in widths else (0, 0, 0)
         products = (0, 0) if clusters else (free, free)
         shapes = [(clusters,), (clusters, free), squares, products, (int(self.name in OVER),)]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         vector = np.zeros(ends[-1])
-        views = [each.reshape(shape) for each, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
-        rows_of_clusters, scores, of_squares, of_products, alone = views
-        columns = state["columns"].astype(np.int64)
-        return Left(vector, rows_of_clusters, scores, of_squares, of_products, alone, number, loadings, columns)
+        parts = [each.reshape(shape) for each, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+        counts, scores, squared, multiplied, alone = parts
+        return Left(vector, counts, scores, squared, multiplied, alone, number, loadings, columns)
 
     @cached_property
     def _absorbed(self) -> np.ndarray:
