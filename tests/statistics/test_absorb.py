@@ -394,6 +394,8 @@ def test_few_rows_a_level_are_warned_of(tmp_path):
     design, fitted = fit_frame(frame, "late ~ x", "binomial", tmp_path, absorb=["pair"])
     warning = next(warning for warning in fitted.summary["warnings"] if "incidental parameters" in warning)
     assert "absorb a coarser factor" in warning
+    _, by_probit = fit_frame(frame, "late ~ x", "binomial", tmp_path / "probit", absorb=["pair"], link="probit")
+    assert any("coefficients of a probit regression" in warning for warning in by_probit.summary["warnings"])
     # With two rows each the unconditional estimate is twice the conditional one (Andersen 1970).
     discordant = frame.groupby("pair").late.transform("sum") == 1
     first, second = (frame[discordant].groupby("pair").nth(place) for place in (0, 1))

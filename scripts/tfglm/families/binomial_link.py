@@ -25,7 +25,6 @@ class BinomialLink(LinkedFamily, Binomial):
     """
 
     links: ClassVar[dict[str, Link]] = {"probit": Probit(), "cloglog": ComplementaryLogLog()}
-    incidental_bias = False
     _link: ProbabilityLink
 
     def __init__(self, link: str):

@@ -327,10 +327,11 @@ def on_dispersion(solution: Solution) -> list[str]:
 
 
 def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[str]:
-    """A warning if a logistic regression, or an estimated theta, has too few rows for each level of a factor.
+    """A warning if a regression of a probability, or an estimated theta, has too few rows for each level of a factor.
 
     With T rows for each level, the coefficients of a logistic regression are too large by the factor T / (T - 1): Neyman &
-    Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of Economic Studies 47 (1980). The
+    Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of Economic Studies 47 (1980). Those of a
+    probit regression are so by about as much: Greene, Econometrics Journal 7 (2004). The
     coefficients of a negative binomial are not, but its theta is, which makes classical standard errors too small (Allison &
     Waterman, Sociological Methodology 32, 2002). Levels whose responses are all alike do not count.
     """
@@ -351,6 +352,7 @@ def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[st
     if levels < MANY_LEVELS or factor <= BIASED_ABOVE:
         return []
     few = f"`{largest.term.name}` has {levels:,} levels, and {rows / levels:,.3g} rows for each of them: with so few"
+    kind = "logistic" if objective.family.canonical else objective.family.link_name
     if of_theta:
         robust = ", and classical standard errors are too small: use `std_errors: robust` or `cluster(column)`"
         return [
@@ -358,7 +360,7 @@ def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[st
             f"parameters: Allison and Waterman 2002)"
         ]
     return [
-        f"{few} the coefficients of a logistic regression, also those of other terms, are too large by a factor of about "
+        f"{few} the coefficients of a {kind} regression, also those of other terms, are too large by a factor of about "
         f"{factor:,.3g} "
         f"(incidental parameters: Neyman and Scott 1948, Andersen 1970, Chamberlain 1980). Merge rare levels with "
         f"`data.rare`, {'or absorb a coarser factor' if design.absorbed else 'leave the term out, or add a penalty, `l2`'}"
