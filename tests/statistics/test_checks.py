@@ -101,6 +101,14 @@ def test_robust_errors_allow_for_the_variance_and_a_curve_for_a_bend(verdicts):
     assert "curves" in verdicts("right ~ x + z", absorb=["g"]) and "curves" in verdicts("right ~ x + z + (1 | g)")
 
 
+def test_instruments_leave_the_means_unchecked(frame, tmp_path):
+    """Residuals of two-stage least squares depend on the endogenous term."""
+    file = ingest_frame(frame, tmp_path)
+    design, fitted, _ = fit_files([file], "curved ~ z", "gaussian")
+    found = checks.checks(design, fitted, fitted.summary | {"instruments": {}}, [file])
+    assert [each.check for each in found] == ["residuals", "outliers"]
+
+
 def test_verdicts_and_findings_do_not_depend_on_units_origins_and_the_order_of_rows(frame, tmp_path, verdicts):
     formula = "curved ~ x + like_x + I(z**2) + z + g:z + g"
     other = frame.assign(x=frame["x"] * 1e3 - 7e5, z=32 + 1.8 * frame["z"], curved=frame["curved"] * 1e-4)

@@ -168,7 +168,7 @@ def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, 
 
 def shown_checks(model: ModelResults, metrics: Mapping[str, Any]) -> list[checks.Check]:
     """The checks of a model, the gravest first. Calibration is that of the rows kept back, if there are some."""
-    held_out, found = checks.held_out_calibration(metrics), []
+    held_out, found = [] if "instruments" in model.fit else checks.held_out_calibration(metrics), []
     if model.fit.get("kind") != "network":
         content = digests.read_json(model.folder / "checks.json", fit=model.path_of_fit)["checks"]
         found = [checks.Check(**each) for each in content if not (held_out and each["check"] == "calibration")]

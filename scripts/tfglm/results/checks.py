@@ -80,7 +80,11 @@ def checks(
         remedy = "Write `diagnostics: true` in the section of the model"
         return [*found, Check("residuals", SKIPPED, f"there are more than {MOST_ROWS:,} rows", remedy)]
     seen = diagnosed(design, fitted, files, [])
-    return [*found, *CheckedRows(design, fit, seen).checks()] if len(seen.rows) else found
+    if not len(seen.rows):
+        return found
+    rows = CheckedRows(design, fit, seen)
+    # The errors of an equation with instruments depend on its endogenous terms.
+    return [*found, *(rows.distribution() if "instruments" in fit else rows.checks())]
 
 
 def content(saved: SavedFit, files: Sequence[IngestedFile], asked: bool = False) -> dict[str, list[dict[str, str]]]:
