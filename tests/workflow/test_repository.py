@@ -478,7 +478,7 @@ def test_a_class_with_the_name_of_a_term_is_what_the_glossary_means():
 
 
 def test_the_terms_of_the_glossary_are_used():
-    folders = {"scripts": {".py", ".j2"}, "workflow": {".smk"}, "docs": {".md"}, "config": {".yaml", ".md"}}
+    folders = {"scripts": {".py", ".j2", ".txt"}, "workflow": {".smk"}, "docs": {".md"}, "config": {".yaml", ".md"}}
     texts = [
         path.read_text()
         for folder, suffixes in folders.items()
