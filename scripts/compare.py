@@ -87,7 +87,7 @@ def write_for_papers(comparison: Comparison, *paths: Path) -> None:
 
 def draw_by_workers(comparison: Comparison, *paths: Path) -> None:
     from tfglm.report.drawing import use_style
-    from tfglm.report.scaling import scaling_plot
+    from tfglm.report.trainings import scaling_plot
 
     use_style(comparison.arguments.pictures)
     scaling_plot(comparison.by_workers, list(paths))
@@ -111,7 +111,7 @@ def write_networks(comparison: Comparison, path: Path) -> None:
 
 def draw_losses(comparison: Comparison, *paths: Path) -> None:
     from tfglm.report.drawing import use_style
-    from tfglm.report.sweeps import losses_plot
+    from tfglm.report.trainings import losses_plot
 
     use_style(comparison.arguments.pictures)
     folders = dict(zip(comparison.arguments.models, comparison.fits, strict=True))

@@ -9,7 +9,7 @@ from test_networks import LINES, file, training, weights  # noqa: F401
 
 from tfglm.config.networks import HalvingConfig
 from tfglm.networks.job import checkpoint_folder
-from tfglm.report.sweeps import limits_of, losses_plot
+from tfglm.report.trainings import limits_of, losses_plot
 from tfglm.results import sweeps
 
 

@@ -30,21 +30,6 @@ MAY_DIFFER = {
 }
 """Settings of networks that can be set side by side."""
 
-COLUMNS = (
-    "network",
-    "strategy",
-    "workers",
-    "batch_size",
-    "seed",
-    "epochs",
-    "epochs_of_worker",
-    "updates",
-    "accuracy",
-    "loss",
-    "staleness",
-    "seconds",
-)
-
 LOSS, ACCURACY = "evaluate/loss", "evaluate/accuracy"
 STALENESS, MILLISECONDS = "train/staleness", "train/milliseconds a batch"
 
@@ -94,7 +79,7 @@ def _compared(fit: Mapping) -> dict:
 
 
 def table(runs: Sequence[TrainingRun]) -> pd.DataFrame:
-    """Return a row for each network and epoch, with COLUMNS.
+    """Return a row for each network and epoch.
 
     `epochs` counts how often all workers together have used each row, `epochs_of_worker` how many rows each of them has
     used, in epochs; `updates` are the steps of the optimizer. `accuracy` and `loss` are computed on the held-out rows,
@@ -102,7 +87,7 @@ def table(runs: Sequence[TrainingRun]) -> pd.DataFrame:
     `refuse_others`.
     """
     refuse_others(runs)
-    return pd.concat([_by_epoch(run) for run in runs], ignore_index=True)[list(COLUMNS)]
+    return pd.concat([_by_epoch(run) for run in runs], ignore_index=True)
 
 
 def _by_epoch(run: TrainingRun) -> pd.DataFrame:
