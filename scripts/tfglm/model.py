@@ -4,7 +4,7 @@ import argparse
 import importlib.util
 import numbers
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -30,11 +30,11 @@ from tfglm.report.pages import read_table, render, with_classes
 from tfglm.results import classes, coefficients, csv_files, predict, unseen
 from tfglm.results.compare import ComparedModel, family_words, refuse_other_rows, response_of
 from tfglm.results.compare import table as side_by_side
-from tfglm.results.digits import four_digits, statistic, with_error
+from tfglm.results.digits import four_digits, statistic
 from tfglm.results.geometric import logarithm_of
 from tfglm.results.held_out import differences
 from tfglm.results.nested import likelihood_ratio_tests
-from tfglm.results.paper import Cell, PaperTable, absorbed_factors, errors_of, paper_table
+from tfglm.results.paper import PaperTable, absorbed_factors, errors_of, paper_table, written
 from tfglm.results.saved_fit import SavedFit
 
 if TYPE_CHECKING:
@@ -431,7 +431,12 @@ class Model:
         own = [model.name for model in models]
         numbered = [f"({number})" for number in range(1, len(models) + 1)]
         compared = [
-            ComparedModel({**model.fit, "model": name}, model._held_out(), model._table(), model._design())
+            ComparedModel(
+                {**model.fit, "model": name},
+                model.metrics if (model.folder / "metrics.json").is_file() else {},
+                model.coefficients.reset_index() if (model.folder / "coefficients.csv").is_file() else None,
+                None if model.is_network else model._saved.design,
+            )
             for model, name in zip(models, names or (own if len({*own}) == len(own) else numbered), strict=True)
         ]
         self._refuse_other_rows(others, compared)
@@ -445,18 +450,6 @@ class Model:
     def _refuse_other_rows(self, others: Sequence["Model"], compared: Sequence[ComparedModel]) -> None:
         """Raise UserError if the models were not fitted on the same rows."""
         refuse_other_rows(compared)
-
-    def _held_out(self) -> Mapping[str, Any]:
-        """The metrics, if there are any."""
-        return self.metrics if (self.folder / "metrics.json").is_file() else {}
-
-    def _table(self) -> pd.DataFrame | None:
-        """The table of coefficients; None of a network."""
-        return self.coefficients.reset_index() if (self.folder / "coefficients.csv").is_file() else None
-
-    def _design(self) -> Design | None:
-        """The design; None of a network."""
-        return None if self.is_network else self._saved.design
 
     @property
     def __maketables_coef_table__(self) -> pd.DataFrame:
@@ -600,9 +593,10 @@ class ModelComparison:
         paper = self._paper()
         names = ["", "level", *paper.models]
         lines = [
-            [line.term, line.level, *(text_of(cell, four_digits) for cell in line.cells)] for line in paper.coefficients
+            [line.term, line.level, *(" ".join(filter(None, written(cell, number))) for cell in line.cells)]
+            for part, number in ((paper.coefficients, four_digits), (paper.statistics, statistic))
+            for line in part
         ]
-        lines += [[line.term, "", *(text_of(cell, statistic) for cell in line.cells)] for line in paper.statistics]
         return pd.DataFrame(lines, columns=names), paper.notes
 
     def __repr__(self) -> str:
@@ -633,16 +627,6 @@ def check_coverage(key: str, value: Any) -> None:
     """Raise UserError unless the coverage of an interval is a number between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
         raise UserError(f"{key}: expected a number between 0 and 1, such as 0.9, received {value!r}")
-
-
-def text_of(cell: Cell, number: Callable[[float], str]) -> str:
-    """An estimate with its error in parentheses, a statistic or a text."""
-    if isinstance(cell.value, str):
-        return cell.value
-    if not cell.below:
-        return number(cell.value) + "*" * cell.stars
-    estimate, errors = with_error(cell.value, cell.below, cell.digits)
-    return f"{estimate}{'*' * cell.stars} {f'({errors[0]})' if len(errors) == 1 else f'[{errors[0]}, {errors[1]}]'}"
 
 
 def name_with_levels(term: str, level: str, categorical: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ from tfglm.report.words import Words
 from tfglm.results import checks
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
-from tfglm.results.digits import fixed, p_value, percent
+from tfglm.results.digits import fixed, p_in_words, p_value, percent
 from tfglm.results.paper import absorbed_factors, errors_of
 
 NAMES = {
@@ -55,7 +55,6 @@ NAMES = {
     "ranked.svg": "levels by size, picture",
     "metrics.svg": "how well it predicts, picture",
     "history.svg": "how the fit went, picture",
-    "coefficients.csv": "coefficients.csv",
     "columns.html": "The data",
     "diagnostics.html": "diagnostics",
     "contrasts.html": "contrasts",
@@ -122,7 +121,6 @@ def links(paths: list[Path], folder: Path) -> list[dict]:
 
 
 def address(path: Path, folder: Path) -> str:
-    """The address of a file on a page in `folder`."""
     return Path(os.path.relpath(path, folder)).as_posix()
 
 
@@ -369,9 +367,8 @@ def parallel_slopes(model: ModelResults) -> tuple[str, pd.DataFrame] | None:
     if every["p_value"] is None:
         said += "There is no test of all terms together, as some levels have too few rows of some classes."
     else:
-        p = p_value(every["p_value"])
         said += f"Score test of this: chi-squared {fixed(every['chi_squared'], 1)}, {every['df']} degrees of freedom, "
-        said += f"p {p if p.startswith('<') else f'= {p}'}."
+        said += f"{p_in_words(every['p_value'])}."
     tests = pd.DataFrame(of_terms).astype({"chi_squared": float, "p_value": float})
     return said, tests_as_text({"term": tests["term"].map(model.words.term)}, tests)
 

@@ -22,8 +22,8 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.worksheet import Worksheet
 from tabulate import SEPARATING_LINE, tabulate
 
-from tfglm.results.digits import aligned, four_digits, statistic, with_error
-from tfglm.results.paper import Cell, Line, PaperTable
+from tfglm.results.digits import aligned, four_digits, statistic
+from tfglm.results.paper import Line, PaperTable, written
 
 LONGEST_ON_A_PAGE = 45
 """Lines of a LaTeX table that does not break across pages."""
@@ -56,33 +56,14 @@ def rows(lines: tuple[Line, ...], number: Callable[[float], str]) -> Iterator[li
     model. The standard error or interval below an estimate has a row of its own."""
     before = None
     for line in lines:
-        yield ["" if line.term == before else line.term, line.level, *(estimate(cell, number) for cell in line.cells)]
+        values, errors = zip(*(written(cell, number) for cell in line.cells), strict=True)
+        yield ["" if line.term == before else line.term, line.level, *values]
         before = line.term
-        if any(cell.below for cell in line.cells):
-            yield ["", "", *(below(cell) for cell in line.cells)]
-
-
-def estimate(cell: Cell, number: Callable[[float], str]) -> str:
-    if isinstance(cell.value, str):
-        return cell.value
-    text = with_error(cell.value, cell.below, cell.digits)[0] if cell.below else number(cell.value)
-    return with_minus(text) + "*" * cell.stars
-
-
-def below(cell: Cell) -> str:
-    if isinstance(cell.value, str) or not cell.below:
-        return ""
-    texts = [with_minus(text) for text in with_error(cell.value, cell.below, cell.digits)[1]]
-    return f"({texts[0]})" if len(texts) == 1 else f"[{texts[0]}, {texts[1]}]"
-
-
-def with_minus(number: str) -> str:
-    """A number with the sign that is as wide as a plus."""
-    return number.replace("-", "\N{MINUS SIGN}")
+        if any(errors):
+            yield ["", "", *errors]
 
 
 def text_rows(table: PaperTable) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the rows of the coefficients, and the rows of the statistics."""
     return list(rows(table.coefficients, four_digits)), list(rows(table.statistics, statistic))
 
 

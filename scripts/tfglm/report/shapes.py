@@ -13,7 +13,7 @@ from tfglm.report.class_effects import compares_classes
 from tfglm.report.curves import Curve, curves_of, surfaces_of
 from tfglm.report.words import Words
 from tfglm.results.compare import response_of
-from tfglm.results.digits import four_that_count, p_value
+from tfglm.results.digits import four_that_count, p_in_words
 from tfglm.results.event_study import AVERAGE, BEFORE
 
 MOST_TURNS = 4
@@ -94,8 +94,7 @@ def paths_in_words(studies: pd.DataFrame, subject: str, is_ratio: bool) -> list[
         what = f"{subject} times {effect}" if is_ratio else f"effect on {subject} {effect}"
         sentence = f"{term}: average since the treatment, {what}{between}"
         for test in rows[rows["about"] == BEFORE].to_dict("records"):
-            p = p_value(test["p_value"])
-            known = f"p {p if p.startswith('<') else f'= {p}'}" if p else str(test["note"])
+            known = p_in_words(test["p_value"]) or str(test["note"])
             sentence += f"; joint test that all periods before it have the effect 0: {known}"
         sentences.append(f"{sentence}.")
     return sentences

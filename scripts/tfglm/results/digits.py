@@ -120,6 +120,12 @@ def p_value(p: float) -> str:
     return "" if pd.isna(p) else "< 0.0001" if p < 1e-4 else fixed(p, 4)
 
 
+def p_in_words(p: float) -> str:
+    """`p < 0.0001`, or `p = 0.0312`; empty where there is no test."""
+    text = p_value(p)
+    return text and f"p {text if text.startswith('<') else f'= {text}'}"
+
+
 def percent(share: float, unit: str = " %") -> str:
     """A share in percent with a decimal, and with more where it would be 0 or 100 without being it.
 

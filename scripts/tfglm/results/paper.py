@@ -1,7 +1,7 @@
 """Models in columns and coefficients in rows, as papers have them; `report.papers` writes such a table as a file."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -11,17 +11,11 @@ from tfglm.formula.names import class_and_term, with_class, without_class
 from tfglm.formula.parse import term_of
 from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import HELD_OUT, STATISTICS, ComparedModel, figure, response_of
-from tfglm.results.digits import fixed, p_value
+from tfglm.results.digits import fixed, p_in_words, with_error
 from tfglm.results.statuses import NOT_CONVERGED, status_of
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 """Characters that no cell of a table can have."""
-
-FIT = {
-    "theta": "theta",
-    "power": "power",
-}
-"""Statistics below the estimates, beside those of a comparison, and their keys in fit.json."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,6 @@ def summarised_terms(model: ComparedModel, settings: TablesConfig) -> dict[tuple
 
 
 def indexed(table: pd.DataFrame | None) -> pd.DataFrame:
-    """A table of coefficients by term and level."""
     if table is None:
         table = pd.DataFrame(columns=["term", "level", "estimate"])
     return table.set_index(["term", "level"])
@@ -178,6 +171,17 @@ def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
     return Cell(estimate, () if pd.isna(below[0]) else below, stars, settings.digits)
 
 
+def written(cell: Cell, number: Callable[[float], str]) -> tuple[str, str]:
+    """The text of a cell with its stars, and of its standard error in parentheses or its interval in brackets, '' without one.
+    `number` writes what has no error. A minus is as wide as a plus."""
+    if isinstance(cell.value, str):
+        return cell.value, ""
+    value, errors = with_error(cell.value, cell.below, cell.digits) if cell.below else (number(cell.value), [])
+    value, *errors = (text.replace("-", "\N{MINUS SIGN}") for text in (value, *errors))
+    below = ", ".join(errors)
+    return value + "*" * cell.stars, f"[{below}]" if len(errors) > 1 else f"({below})" if below else ""
+
+
 def statistics(models: Sequence[ComparedModel]) -> list[Line]:
     """Return the lines about how the models were fitted and how well; each line applies to at least one model."""
     texts = {
@@ -187,7 +191,10 @@ def statistics(models: Sequence[ComparedModel]) -> list[Line]:
         "absorbed factors": [", ".join(absorbed_factors(model.fit)) for model in models],
         "likelihood": ["Firth's, penalised" if model.fit.get("firth") else "" for model in models],
     }
-    values = {name: [figure(model.fit, key) for model in models] for name, key in (STATISTICS | FIT).items()}
+    values = {
+        name: [figure(model.fit, key) for model in models]
+        for name, key in {**STATISTICS, "theta": "theta", "power": "power"}.items()
+    }
     values |= {name: [model.metrics.get(key) for model in models] for name, key in HELD_OUT.items()}
     lines = [
         Line(name, "", tuple(Cell(printable(text)) for text in cells)) for name, cells in texts.items() if any(cells)
@@ -215,7 +222,6 @@ def absorbed_factors(fit: Mapping) -> list[str]:
 
 
 def notes(models: Sequence[ComparedModel], settings: TablesConfig, tests: pd.DataFrame) -> list[str]:
-    """Notes that the reader of the table needs."""
     below = "standard errors in parentheses" if settings.below == "std_error" else "confidence intervals in brackets"
     sentences = [f"Estimates, with {below}."]
     sentences += [
@@ -237,10 +243,9 @@ def notes(models: Sequence[ComparedModel], settings: TablesConfig, tests: pd.Dat
             what = "separated, or alone in their level" if absorbed_factors(model.fit) else "separated"
             sentences.append(f"n of {model.name} does not count {left_out:,} rows that are {what}.")
     for test in tests[tests["problem"] == ""].to_dict("records"):
-        p = f"p {p}" if (p := p_value(test["p_value"])).startswith("<") else f"p = {p}"
         sentences.append(
             f"Likelihood-ratio test of {test['model']} within {test['within']}: "
-            f"χ²({test['df']}) = {fixed(test['chi_squared'], 2)}, {p}."
+            f"χ²({test['df']}) = {fixed(test['chi_squared'], 2)}, {p_in_words(test['p_value'])}."
         )
     if len(models) > 1:
         problems = dict.fromkeys(tests["problem"][tests["problem"] != ""])
