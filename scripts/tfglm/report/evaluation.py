@@ -11,6 +11,7 @@ from tfglm.errors import counted
 from tfglm.report.confusion import draw_counts
 from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, diagonal, grid, halfway, spread
 from tfglm.results.digits import fixed, four_that_count
+from tfglm.results.measures import wilson
 
 FEWEST_PREDICTED = 100
 """Events that a threshold predicts: of fewer, precision is a matter of chance, and a single row at the top makes it 0 or 1."""
@@ -82,14 +83,6 @@ def draw_precision(panel: Panel, curve: pd.DataFrame, predicted: pd.Series, metr
     add_tips(panel, curve, "recall")
 
 
-def wilson(share: pd.Series, count: pd.Series) -> tuple[pd.Series, pd.Series]:
-    """95 % intervals of shares of so many rows (Wilson 1927); of weighted rows, the sum of weights counts."""
-    z = NormalDist().inv_cdf(0.975)
-    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    margin = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return middle - margin, middle + margin
-
-
 def draw_by_threshold(panel: Panel, curve: pd.DataFrame, metrics: dict) -> None:
     axes = panel.axes[0]
     for name, style, colour in (("precision", "-", MAIN), ("recall", "--", OTHERS[0])):
@@ -158,11 +151,10 @@ def draw_quantiles(panel: Panel, quantiles: dict[str, float], rmse: float) -> No
     normal = [NormalDist().inv_cdf(share) * rmse for share in shares]
     axes.plot(normal, list(quantiles.values()), "o", markersize=3.5, color=MAIN)
     diagonal(axes, normal[0], normal[-1])
-    for x, y, share in zip(normal, quantiles.values(), shares, strict=True):
-        side = {"xytext": (4, -7)} if share < 0.5 else {"xytext": (-4, 2), "ha": "right"}
-        axes.annotate(f"{100 * share:g} %", (x, y), fontsize=7, textcoords="offset points", **side)
     axes.set(xlabel="if residuals were normal", ylabel="residual")
     axes.set_title("quantiles of the residuals")
     for x, y, share in zip(normal, quantiles.values(), shares, strict=True):
+        side = {"xytext": (4, -7)} if share < 0.5 else {"xytext": (-4, 2), "ha": "right"}
+        axes.annotate(f"{100 * share:g} %", (x, y), fontsize=7, textcoords="offset points", **side)
         tip = f"{100 * share:g} % of the residuals are below {four_that_count(y)}; of normal ones, below {four_that_count(x)}"
         panel.tip_around(axes, (x, y), 4, tip)

@@ -1,5 +1,7 @@
 """The metrics of predictions of one kind: means, counts or probabilities of events."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import expit, ndtri, xlogy
 
@@ -84,15 +86,7 @@ class Events(Measure):
         return expit(eta)
 
     def interval(self, observed, weight, rows, variance):
-        """Wilson 1927."""
-        z = ndtri(0.975)
-        middle = (observed + z**2 / (2 * weight)) / (1 + z**2 / weight)
-        margin = (
-            z
-            / (1 + z**2 / weight)
-            * float(np.sqrt(max(observed * (1 - observed), 0.0) / weight + z**2 / (4 * weight**2)))
-        )
-        return middle - margin, middle + margin
+        return wilson(observed, weight)
 
     def sums(self, y, eta, mean, weight, threshold):
         predicted = mean >= threshold
@@ -135,6 +129,15 @@ class Events(Measure):
 
 MEASURES: dict[str, type[Measure]] = {"means": Means, "counts": Counts, "events": Events, "deviances": Deviances}
 """The metrics by the names that families use (`Family.metrics`)."""
+
+
+def wilson(share: Any, weight: Any) -> tuple[Any, Any]:
+    """95 % intervals of shares of so many rows, or of rows with so much weight (Wilson 1927)."""
+    z = ndtri(0.975)
+    middle = (share + z**2 / (2 * weight)) / (1 + z**2 / weight)
+    variance = np.maximum(share * (1 - share), 0.0) / weight
+    margin = z / (1 + z**2 / weight) * np.sqrt(variance + z**2 / (4 * weight**2))
+    return middle - margin, middle + margin
 
 
 def whole(value: float) -> int | float:
