@@ -35,6 +35,10 @@ class DesignTerm:
         """Its name in the formula, the same in the linear predictors of all classes."""
         return self.kind.name
 
+    def is_within(self, other: "DesignTerm") -> bool:
+        """Whether another term has all factors of this one."""
+        return {*self.categorical} <= {*other.categorical} and {*self.numeric} <= {*other.numeric}
+
     @property
     def multiplier(self) -> str | None:
         """The number that multiplies a curve or surface: z of `s(x, by=z)`."""

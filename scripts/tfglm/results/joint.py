@@ -121,8 +121,7 @@ def marginal_terms(design: Design) -> set[str]:
         if term is not other
         and not (other.kind.is_smooth or other.kind.is_random)  # these have the mean 0
         and term.equation == other.equation
-        and set(term.categorical) <= set(other.categorical)
-        and set(term.numeric) <= set(other.numeric)
+        and term.is_within(other)
         and (term.categorical or term.numeric)
     }
 

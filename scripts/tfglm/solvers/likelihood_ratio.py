@@ -85,12 +85,7 @@ def difference_of(full: Solution, less: Solution) -> float:
 
 def is_removable(design: Design, term: DesignTerm) -> bool:
     """Whether the other terms form a model, and a different one."""
-    inside = any(
-        term is not other
-        and set(term.categorical) <= set(other.categorical)
-        and set(term.numeric) <= set(other.numeric)
-        for other in design.terms
-    )
+    inside = any(term is not other and term.is_within(other) for other in design.terms)
     return not inside and term.name != INTERCEPT and len(design.terms) > 1
 
 

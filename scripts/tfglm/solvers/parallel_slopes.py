@@ -6,14 +6,12 @@ the expected information there. The statistic is g' (I_dd - I_db I_bb^-1 I_bd)^-
 of the larger model, whose probabilities may be negative. A term alone is tested by its own d_k.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
 import scipy.special
 
-from tfglm.design.terms import DesignTerm
 from tfglm.formula.terms import INTERCEPT
 from tfglm.solvers.information import Blocks, assemble, gradient
 from tfglm.solvers.objective import Solution
@@ -52,9 +50,9 @@ def parallel_slopes(solution: Solution) -> dict:
     tests = []
     for name, which in {"": every, **of_terms}.items():
         tested = which[free]
-        fitted = ~every
-        for other in terms_inside(terms, name):
-            fitted = fitted | of_terms[other]
+        whole = next((term for term in terms if term.name == name), None)
+        inside = [of_terms[term.name] for term in terms if whole and term is not whole and term.is_within(whole)]
+        fitted = np.any([~every, *inside], axis=0)
         statistic = score_statistic(information, score, tested, fitted[free])
         if tested.any():
             df = int(np.count_nonzero(tested))
@@ -69,15 +67,6 @@ def parallel_slopes(solution: Solution) -> dict:
                 }
             )
     return {"tests": tests}
-
-
-def terms_inside(terms: Sequence[DesignTerm], name: str) -> set[str]:
-    """The names of the terms whose factors are some of those of a term."""
-    whole = next((term for term in terms if term.name == name), None)
-    if whole is None:
-        return set()
-    factors = {*whole.categorical, *whole.numeric}
-    return {term.name for term in terms if {*term.categorical, *term.numeric} < factors}
 
 
 def in_order(blocks: Blocks) -> np.ndarray:
