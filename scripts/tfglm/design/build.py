@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from tfglm.config import DesignConfig, ResultsConfig
-from tfglm.config.std_errors import StdErrors
 from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, counted_levels, labels
 from tfglm.data.limits import FAR
@@ -31,7 +30,7 @@ from tfglm.design.checks import (
     multiplicity_problem,
     on_counts,
 )
-from tfglm.design.clusters import ClustersOf, clusters_of
+from tfglm.design.clusters import clusters_of
 from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
 from tfglm.design.event_studies import OTHERS, cohorts_of
@@ -190,7 +189,9 @@ class _DesignBuilder:
         absorbed = tuple(self.absorbed(name) for name in settings.absorb)
         # An absorbed factor has an intercept in it.
         intercept = (DesignTerm(Intercept()),) if formula.intercept and not absorbed else ()
-        clusters = self.clusters(settings.errors)
+        where, names = f"{self.where}.std_errors", settings.errors.columns
+        columns = [self.column(name, where) for name in names]
+        clusters = clusters_of(settings.errors, columns, self.files, self.dictionary, where)
         return Design(
             model,
             settings.formula,
@@ -349,7 +350,6 @@ class _DesignBuilder:
         return tuple(of_products[1:].tolist())
 
     def absorbed(self, name: str) -> DesignTerm:
-        """A factor that is absorbed."""
         where, factor = f"{self.where}.absorb", Absorbed(name)
         self.categorical[name] = self.categorical_factor(factor, self.column(name, where), where)
         return DesignTerm(factor, (name,))
@@ -470,7 +470,6 @@ class _DesignBuilder:
         return tuple(changed.get(factor.name, factor) for factor in factors)
 
     def combinations(self, grouping: tuple[str, ...], where: str) -> tuple[int, ...]:
-        """The combinations of levels that occur."""
         factors = [self.categorical[name] for name in grouping]
         sizes = [len(factor.levels) for factor in factors]
         if math.prod(sizes) > MOST_COMBINATIONS:
@@ -542,13 +541,6 @@ class _DesignBuilder:
                 "fewer `folds`, or leave `by` out for folds of single rows"
             )
         return Folds(Clusters(column.name, column.kind, distinct), path.folds)
-
-    def clusters(self, errors: StdErrors) -> ClustersOf:
-        """Raises UserError if a column has too many values or one alone, if training rows without a value are kept, and where
-        dates are too few for the lags."""
-        where = f"{self.where}.std_errors"
-        columns = [self.column(name, where) for name in errors.columns]
-        return clusters_of(errors, columns, self.files, self.dictionary, where)
 
     def event_study(self, term: EventStudy, where: str) -> EventStudy:
         """The term of an event study, whose factor has the level OTHERS for all rows without a coefficient, the reference."""

@@ -54,7 +54,6 @@ class Design:
 
     @property
     def distribution(self) -> Family:
-        """The family with its link and shape."""
         return self.likelihood.distribution
 
     def with_likelihood(self, **changes: Any) -> "Design":
@@ -166,7 +165,6 @@ class Design:
 
     @property
     def random_parts(self) -> list[Part]:
-        """The parts of random effects."""
         return [part for part in self.parts if part.term.kind.is_random]
 
     @property
@@ -206,7 +204,6 @@ class Design:
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Return the slice of each term in the coefficient vector."""
         where: dict[str, slice] = {}
         for part in self.parts:
             before = where.get(part.term.name, part.where)
@@ -439,7 +436,8 @@ class Design:
         raw["likelihood"] = Likelihood(**raw["likelihood"])
         raw["roles"] = Roles(**raw["roles"] | {"offset": offset and Numeric(**offset)})
         raw["penalty"] = GivenPenalty(**raw["penalty"] | {"path": of_path and PathConfig.model_validate(of_path)})
-        raw["folds"] = Folds.of(raw["folds"]) if raw["folds"] else None
+        if folds := raw["folds"]:
+            raw["folds"] = Folds(**folds | {"groups": folds["groups"] and Clusters(**folds["groups"])})
         inference["cluster"] = inference["cluster"] and Clusters(**inference["cluster"])
         inference["crossed"] = tuple(Clusters(**clusters) for clusters in inference["crossed"])
         inference["cells"] = tuple(ClusterIntersections(**cells) for cells in inference["cells"])

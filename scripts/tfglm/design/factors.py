@@ -115,11 +115,6 @@ class Folds:
     fold: int | None = None
     held: bool = False
 
-    @classmethod
-    def of(cls, stored: dict) -> "Folds":
-        """Return the object from its JSON form."""
-        return cls(**stored | {"groups": stored["groups"] and Clusters(**stored["groups"])})
-
 
 @dataclass(frozen=True)
 class ClusterIntersections:

@@ -61,7 +61,6 @@ class Likelihood:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the response has ordered classes."""
         return self.distribution.is_ordered and bool(self.class_labels)
 
 

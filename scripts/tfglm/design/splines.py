@@ -111,8 +111,7 @@ def learn_ns(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -
         curvature, matrix = curvature[:, 1:], matrix[:, 1:]
     orthogonal = np.linalg.qr(curvature.T, mode="complete")[0]
     matrix = matrix @ orthogonal[:, 2:]
-    at_ends = np.stack(spline_slopes(ends, learnt), axis=1) @ matrix
-    return {**learnt, "matrix": matrix.tolist(), "slope_below": at_ends[0].tolist(), "slope_above": at_ends[1].tolist()}
+    return {**learnt, "matrix": matrix.tolist(), **slopes_at_ends(learnt, matrix)}
 
 
 def apply_ns(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
