@@ -31,7 +31,10 @@ def circumstances(
     facts = [("Rows", rows(fit, account, known - outside, bool(counts), derived, outside))]
     facts += [("Subset", subset)] if subset else []
     filters = {name: sql for name, sql in data.get("where", {}).items() if not name.startswith(FINITE_RESPONSE)}
-    facts += [("Only rows with", f"{condition}{named(name, condition)}") for name, condition in filters.items()]
+    facts += [
+        ("Only rows with", condition if name == condition else f"{condition} ({name})")
+        for name, condition in filters.items()
+    ]
     split = data.get("split", {}).get("train", "TRUE")
     facts += [("Fitted to", split)] if split.upper() != "TRUE" else []
     model = {**model, "frequency": counts}
@@ -98,11 +101,6 @@ def lacking(reason: str, derived: Mapping[str, str]) -> str:
     names = reason.removeprefix("missing: ").split(",")
     own = [name for name in names if set(names).isdisjoint(re.findall(r"\w+", derived.get(name, "")))]
     return f"missing: {' and '.join(own or names)}"
-
-
-def named(name: str, condition: str) -> str:
-    """The name of a filter, if it says more than its condition."""
-    return f" ({name})" if name != condition else ""
 
 
 def merged_levels(name: str, column: Mapping[str, Any], used: int) -> str:

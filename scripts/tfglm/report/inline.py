@@ -38,7 +38,8 @@ class InlineAxis:
 
     def interval(self, estimate: float, lower: float, upper: float, tip: str = "") -> Markup:
         """A point with its interval; without a finite interval the point alone."""
-        parts = [self._line(self.zero, "none")] if self.zero is not None else []
+        line = Markup('<line class="none" x1="{0}%" x2="{0}%" y1="0" y2="100%"/>')
+        parts = [line.format(self.place(self.zero))] if self.zero is not None else []
         if lower == lower and upper == upper:
             start, end = self.place(lower), self.place(upper)
             parts.append(Markup('<line class="reach" x1="{}%" x2="{}%" y1="50%" y2="50%"/>').format(start, end))
@@ -61,9 +62,6 @@ class InlineAxis:
                 parts.append(Markup(text).format(place, anchor, label))
                 free = place
         return drawn(parts, "ticks")
-
-    def _line(self, value: float, name: str) -> Markup:
-        return Markup('<line class="{1}" x1="{0}%" x2="{0}%" y1="0" y2="100%"/>').format(self.place(value), name)
 
 
 def drawn(parts: Sequence[Markup], name: str, tip: str = "") -> Markup:

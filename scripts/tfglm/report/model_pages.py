@@ -12,6 +12,7 @@ import pandas as pd
 from tfglm import digests
 from tfglm.errors import counted
 from tfglm.formula.parse import term_of
+from tfglm.report.circumstances import PENALTIES
 from tfglm.report.class_effects import classes_compared
 from tfglm.report.coefficients import absorbed_effects, profiles, sheet, variance_components
 from tfglm.report.confusion import confusion_plot
@@ -166,9 +167,6 @@ NAMES = {
 """What readers call a metric; others have the name of their key."""
 
 
-PENALTIES = (("lasso", "l1"), ("ridge", "l2"))
-
-
 def in_words(fit: dict, words: Words) -> str:
     """The fit in two sentences."""
     lost = fit["rows_of_separated_levels"]
@@ -197,7 +195,7 @@ def in_words(fit: dict, words: Words) -> str:
             f" Its {counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} different rows."
         )
     left = f", {fit['coefficients_not_zero']:,} of them not zero" if fit.get("l1") else ""
-    penalties = "".join(f", {name} penalty {four_that_count(fit[key])}" for name, key in PENALTIES if fit.get(key))
+    penalties = "".join(f", {name} {four_that_count(fit[key])}" for key, name in PENALTIES.items() if fit.get(key))
     of_null = "" if fit["null_deviance"] is None else f" of {statistic(fit['null_deviance'])}"
     return (
         f"{family[0].upper()}{family[1:]}{parameters}, {counted(fit['rows'], 'row')}{separated}, "
@@ -207,7 +205,6 @@ def in_words(fit: dict, words: Words) -> str:
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as a reader wants it."""
     return table.map(shown).rename(columns=lambda name: name.replace("_", " "))
 
 

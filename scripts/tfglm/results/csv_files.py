@@ -42,15 +42,11 @@ TEXTS: dict[str, Collection[str]] = {
 def write(table: pd.DataFrame, file: Path | TextIO, header: bool = True) -> None:
     """Write a table without its index, or some rows of a table without the `header`. Columns of numbers stay unchanged,
     including infinite numbers."""
-    texts = {name: table[name].map(guarded) for name in table.columns if not is_numeric(table[name])}
+    texts = {name: table[name].map(guarded) for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])}
     shown = table.assign(**texts).rename(columns=guarded)
     # CSV readers also end a line at a carriage return, for which pandas does not quote a field.
     returns = any(isinstance(text, str) and "\r" in text for column in texts.values() for text in column)
     shown.to_csv(file, header=header, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
-
-
-def is_numeric(column: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(column)
 
 
 def read(path: Path, fit: Path) -> pd.DataFrame:
