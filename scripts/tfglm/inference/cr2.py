@@ -334,7 +334,6 @@ class CR2(Clustered):
 
     @cached_property
     def model(self) -> ClusterModel:
-        """The working model."""
         return ClusterModel(square(self.information_of_clusters), self.constant, float(self.rho), penalty=self.penalty)
 
     @cached_property

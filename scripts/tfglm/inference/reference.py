@@ -87,7 +87,6 @@ def statistic(design: Design) -> str:
 
 
 def has_dispersion(design: Design) -> bool:
-    """Whether the fit estimates the dispersion."""
     return not design.distribution.dispersion_known or design.inference.std_errors == "quasi"
 
 

@@ -44,7 +44,6 @@ class Curve:
         return str(self.points["slope_of"].iloc[0]) if "slope_of" in self.points else ""
 
     def label(self, effect: str, is_ratio: bool) -> str:
-        """The label of the axis of effects."""
         if not self.slope_of:
             return effect
         return literal(f"slope of {self.slope_of}{f' (log {effect})' if is_ratio else ''}")

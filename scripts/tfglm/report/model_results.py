@@ -63,7 +63,6 @@ class ModelResults:
 
     @property
     def response(self) -> str:
-        """The column of the response."""
         return response_of(self.fit)
 
     @cached_property

@@ -202,7 +202,6 @@ def full_name(column: str, words: Words) -> str:
 
 
 def label_of(name: str, value: Any, words: Words) -> str:
-    """The label of a level."""
     text = text_of(value)
     return words.labels.get(name, {}).get(text, text or ABSENT)
 

@@ -36,7 +36,6 @@ def hypotheses(estimated: Estimates, wanted: Mapping[str, Sequence[Mapping[str, 
 def test(
     estimated: Estimates, name: str, rows: Sequence[Mapping[str, float]]
 ) -> tuple[float, float, float, float, float, str]:
-    """The COLUMNS of a hypothesis."""
     named = {f"{name}.{place}": row for place, row in enumerate(rows, 1)}
     weights = {place: {key: value for key, value in row.items() if key != EQUALS} for place, row in named.items()}
     combination = combined(estimated, weights, "hypotheses")

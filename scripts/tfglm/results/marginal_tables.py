@@ -229,7 +229,6 @@ class InferenceOfAverages:
     fewest: Fewest
 
     def __call__(self, averages: Estimated) -> Columns:
-        """Return columns of a table."""
         estimate, derivative, status, rare = averages
         lost = NOT_IDENTIFIED if self.fitted.separation else "aliased"
         status = np.where((status == "") & ~self.fitted.estimable(derivative), lost, status)
@@ -303,7 +302,6 @@ class Levels:
         return names | self._inference(self.differences(reference))
 
     def others(self, reference: int) -> np.ndarray:
-        """The numbers of the other levels."""
         return np.delete(np.arange(len(self._factor.levels)), reference)
 
     def differences(self, reference: int) -> Estimated:

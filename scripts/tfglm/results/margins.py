@@ -164,7 +164,6 @@ def average_rows(
 def averages_of(
     design: Design, listed: Iterable[Variable], coefficients: np.ndarray, largest: Largest
 ) -> dict[str, Reduction]:
-    """The averages of some variables, by term."""
     averages: dict[str, Reduction] = {}
     for variable in listed:
         if variable.factor and not variable.left_out:
@@ -198,7 +197,6 @@ def grid_values(design: Design) -> dict[str, GridValues]:
 
 
 def is_binned(design: Design, factor: Categorical, largest: Largest) -> bool:
-    """Whether `BinnedMeans` averages a factor."""
     levels, rows = len(factor.levels), design.rows["train"]
     many = levels > binned_averages.LEVELS and levels * rows > largest.one_by_one
     return many and binned_averages.is_alone(design, factor)

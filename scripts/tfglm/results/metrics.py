@@ -127,7 +127,6 @@ def count(rows: Mapping[str, np.ndarray]) -> dict[str, int | float]:
 
 
 def until(rows: int, shards: Iterator[Scored]) -> Iterator[Scored]:
-    """The first shards, until there are so many rows."""
     for shard in shards:
         yield shard
         rows -= len(shard.rows["eta"])

@@ -148,7 +148,6 @@ def has_cr2(solution: Solution, common: dict[str, Any], clusters: int) -> bool:
 
 
 def cr2(solution: Solution, common: dict[str, Any], scores: Scores, priors: Priors | None) -> CR2:
-    """CR2 (inference.cr2)."""
     objective, bread, penalty = solution.objective, common["bread"], common.get("penalty")
     design, workload, free = objective.design, objective.workload, bread.free
     which = np.isin(np.arange(design.size), free)

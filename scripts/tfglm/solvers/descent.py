@@ -39,7 +39,6 @@ class Descent(ABC):
     most: int
 
     def run(self) -> None:
-        """Run the search to its end."""
         while True:
             self.measure()  # 1.
             if self.is_outdated():  # 2.

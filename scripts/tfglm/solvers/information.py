@@ -222,7 +222,6 @@ class Factored:
         return np.diag(inverse), on_eliminated
 
     def log_determinant(self) -> float:
-        """The logarithm of the determinant of X'WX."""
         return float(2 * np.log(np.diag(self.factor)).sum() + np.log(self.blocks.d).sum())
 
     def traces(self, weights: np.ndarray) -> np.ndarray:

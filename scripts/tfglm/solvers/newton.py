@@ -147,7 +147,6 @@ class FisherScoring(Descent):
         self.sum()
 
     def sum(self) -> None:
-        """Sum H at the present coefficients."""
         self.point = self.objective.at(self.point.coefficients)
         self._factorise()
 
@@ -251,7 +250,6 @@ class FisherScoring(Descent):
             raise Drifting(coefficients, self.iteration)
 
     def report(self) -> None:
-        """Report the progress of the search."""
         value, square = self.objective.value(self.point), self.lambda_squared
         reporter = self.objective.run.reporter
         reporter.live(f"iteration {self.iteration}: loss {value:.10g}, lambda^2 {square:.3g}")

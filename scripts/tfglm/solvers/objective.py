@@ -169,11 +169,9 @@ class Objective(ABC):
 
     @property
     def estimated(self) -> int:
-        """The number of estimated coefficients."""
         return self.free_count
 
     def effective(self, factored: Factored) -> float:
-        """The effective number of coefficients."""
         return factored.effective_coefficients(self.ridge)
 
     def reported(self, factored: Factored) -> Factored:

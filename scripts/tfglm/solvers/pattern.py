@@ -109,7 +109,6 @@ class Pattern:
 
     @property
     def pairs(self) -> int:
-        """The number of pairs of levels."""
         return len(self.with_largest.columns) + len(self.among.columns)
 
     @property
@@ -144,7 +143,6 @@ class Pattern:
 
     @cached_property
     def _components(self) -> dict[tuple[int, int], tuple[int, np.ndarray]]:
-        """The components of each two factors."""
         return {pair: self.components(*pair) for pair in combinations(range(len(self.factors)), 2)}
 
     def sets(self, factor: int) -> np.ndarray:

@@ -136,7 +136,6 @@ class DescentInPlane(Descent):
 
 
 def with_theta(objective: Objective, value: float) -> Objective:
-    """The objective with theta = `value`."""
     design = objective.design.with_likelihood(theta=value)
     workload = objective.workload.with_design(design)
     counts = workload.sum(objective.executor, "counts", design.by_term(np.zeros(design.size)))
@@ -172,7 +171,6 @@ def intervals(
 def interval(
     solution: Solution, fitted: Fitted, name: str, direction: np.ndarray, shift: float, theta_is_free: bool
 ) -> dict[str, object]:
-    """The interval of a combination of coefficients."""
     objective, point = solution.objective, solution.point
     dispersion = fitted.covariance.dispersion * fitted.covariance.correction
     known = objective.family.dispersion_known and objective.design.inference.std_errors != "quasi"
