@@ -13,23 +13,8 @@ from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, counted_levels, labels
 from tfglm.data.limits import FAR
 from tfglm.data.shards import IngestedFile
-from tfglm.design import transforms
+from tfglm.design import checks, references, transforms
 from tfglm.design.by_class import by_class, in_order
-from tfglm.design.checks import (
-    check_classes,
-    check_dot,
-    check_groups,
-    check_information_size,
-    check_levels,
-    check_leverages,
-    check_response,
-    check_rows,
-    check_scores_size,
-    check_size,
-    classes_in_order,
-    multiplicity_problem,
-    on_counts,
-)
 from tfglm.design.clusters import clusters_of
 from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
@@ -39,14 +24,6 @@ from tfglm.design.kinds import MULTIPLICITIES, check_kinds, instruments_of, pena
 from tfglm.design.levels import levels_by_code
 from tfglm.design.origin import from_mean
 from tfglm.design.parametrisation import apart
-from tfglm.design.references import (
-    check_contrasts,
-    check_hypotheses,
-    check_pairwise,
-    check_profile,
-    check_reference,
-    levels_in_words,
-)
 from tfglm.design.scenarios import check_scenarios
 from tfglm.design.specification import GivenPenalty, Inference, Instruments, Likelihood, Roles
 from tfglm.design.splines import check_points, learn_thin_plates
@@ -117,25 +94,25 @@ def build_design(
             numeric=numbers[:own],
             instruments=design.instruments and replace(design.instruments, numeric=numbers[own:]),
         )
-        check_information_size(fitted, where)
-        check_scores_size(fitted, where)
-        check_leverages(design, dictionary, files, where)
+        checks.check_information_size(fitted, where)
+        checks.check_scores_size(fitted, where)
+        checks.check_leverages(design, dictionary, files, where)
     return replace(design, known_after_departure=late)
 
 
 def check_settings(design: Design, given: ResultsConfig, files: Sequence[IngestedFile], where: str) -> None:
     """Raise UserError for all mistakes in what is asked of a fit of this design; `where` is the section of the model."""
     problems = Problems()
-    checks = (
-        lambda: check_profile(design),
-        lambda: check_reference(design, given.reference),
-        lambda: check_contrasts(design, given.contrasts),
-        lambda: check_hypotheses(design, given.hypotheses),
-        lambda: check_pairwise(design, given.pairwise, given.pairwise_at),
+    of_settings = (
+        lambda: references.check_profile(design),
+        lambda: references.check_reference(design, given.reference),
+        lambda: references.check_contrasts(design, given.contrasts),
+        lambda: references.check_hypotheses(design, given.hypotheses),
+        lambda: references.check_pairwise(design, given.pairwise, given.pairwise_at),
         lambda: check_scenarios(design, given.margins_at, given.margins_contrasts, given.offset_at),
-        lambda: check_groups(where, files, given.by) if design.rows["evaluate"] else None,
+        lambda: checks.check_groups(where, files, given.by) if design.rows["evaluate"] else None,
     )
-    for check in checks:
+    for check in of_settings:
         with problems.collected():
             check()
     problems.check()
@@ -163,7 +140,7 @@ class _DesignBuilder:
     def build(self, model: str) -> Design:
         settings, where = self.settings, f"{self.where}.formula"
         formula = parse(settings.formula, where, absorb=settings.absorb)
-        check_rows(self.dictionary)
+        checks.check_rows(self.dictionary)
         with_level = [name for name, column in self.dictionary.columns.items() if column.missing_rows is not None]
         with_order = [name for name, column in self.dictionary.columns.items() if column.order]
         levels = self.kinds.get(formula.response) == "text" and self.dictionary.columns[formula.response].levels
@@ -171,17 +148,17 @@ class _DesignBuilder:
         self.check_computed(where)
         response = self.column(formula.response, where)
         if FAMILIES[settings.family].of_classes:
-            check_classes(response, self.where)
+            checks.check_classes(response, self.where)
             labels, rare = tuple(response.labels), tuple(response.rare)
             if FAMILIES[settings.family].is_ordered:
-                labels = classes_in_order(response, settings.class_order, self.where)
+                labels = checks.classes_in_order(response, settings.class_order, self.where)
             self.categorical[response.name] = Categorical(response.name, response.name, response.kind, labels, rare)
         else:
-            check_response(response, settings, self.where)
-            self.remarks += on_counts(response, settings)
+            checks.check_response(response, settings, self.where)
+            self.remarks += checks.on_counts(response, settings)
         for column in dict.fromkeys(column for term in formula.terms for column in term.columns):
             self.column(column, where)
-        check_dot([self.column(name, where) for name in settings.dot], where)
+        checks.check_dot([self.column(name, where) for name in settings.dot], where)
         # Before the terms, whose numbers are standardised with each row as often as these say.
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
         self.multiplicities = list(filter(None, multiplicities.values()))
@@ -371,7 +348,7 @@ class _DesignBuilder:
             pixels = math.prod(shape)
             learnt_shape = ({"function": IMAGE, "shape": shape},)
             return Numeric(factor.name, column.name, learnt_shape, (0.0,) * pixels, (LARGEST_PIXEL,) * pixels)
-        check_size(column, where)
+        checks.check_size(column, where)
         if len(factor.columns) > 1:
             return self.in_the_plane(factor, column, where)
         learnt, center, variance = self.learnt(factor, column, where)
@@ -490,7 +467,7 @@ class _DesignBuilder:
         name, where = getattr(self.settings, key), f"{self.where}.{key}"
         if name is None:
             return None
-        problem = multiplicity_problem(self.column(name, where))
+        problem = checks.multiplicity_problem(self.column(name, where))
         if problem and key == "frequency" and self.settings.subset:
             raise UserError(
                 f"{self.where}.subset: no training row meets `{self.settings.subset}`; correct the condition"
@@ -534,7 +511,7 @@ class _DesignBuilder:
                 f"{where}: {column.missing_rows:,} training rows have no value of `{path.by}`, so they belong to no group, but "
                 f"data.missing keeps them\n  take `{path.by}` out of data.missing, or derive a column that has a value"
             )
-        distinct = check_levels(path.by, column, where)
+        distinct = checks.check_levels(path.by, column, where)
         if distinct < path.folds:
             raise UserError(
                 f"{where}: `{path.by}` has {distinct:,} values in the training rows, and {path.folds} folds need as many; use "
@@ -561,7 +538,7 @@ class _DesignBuilder:
 
     def categorical_factor(self, factor: Term, column: Column, where: str) -> Categorical:
         """The factor with its levels. Raises UserError if there are too many or too few."""
-        check_levels(factor.name, column, where)
+        checks.check_levels(factor.name, column, where)
         levels, rare = labels(column, counted_levels(column, self.files, self.dictionary.required))
         if len(levels) < 2:
             raise UserError(
@@ -571,7 +548,7 @@ class _DesignBuilder:
         if factor.reference is not None and factor.reference not in levels:
             raise UserError(
                 f"{where}: `{factor.name}`: no level `{factor.reference}` in the training rows"
-                f"{levels_in_words(factor.reference, levels)}"
+                f"{references.levels_in_words(factor.reference, levels)}"
             )
         missing = bool(column.missing_rows)
         kept = tuple(levels), tuple(rare), missing, factor.reference, factor.coding, factor.is_random
