@@ -313,11 +313,7 @@ class Model:
         return coefficients.covariance_table(self._saved.estimates)
 
     def predict(
-        self,
-        frame: Any,
-        std_errors: bool = False,
-        interval: float | None = None,
-        unseen: unseen.Policy = "missing",
+        self, frame: Any, std_errors: bool = False, interval: float | None = None, unseen: unseen.Policy = "missing"
     ) -> pd.DataFrame:
         """Predict rows, as the workflow does.
 

@@ -177,11 +177,7 @@ class _DesignBuilder:
             tuple(self.numeric.values()),
             self.dictionary.rows,
             Likelihood(
-                settings.family,
-                settings.link,
-                settings.shape["theta"],
-                settings.shape["power"],
-                firth=settings.firth,
+                settings.family, settings.link, settings.shape["theta"], settings.shape["power"], firth=settings.firth
             ),
             Roles(formula.response, **multiplicities, offset=self.offset(), required=tuple(self.dictionary.required)),
             Inference(

@@ -135,12 +135,7 @@ def check_response(
 
 
 def check_column(
-    where: str,
-    factor: Term,
-    column: str,
-    response: str,
-    kinds: Mapping[str, Kind | None],
-    with_level: Collection[str],
+    where: str, factor: Term, column: str, response: str, kinds: Mapping[str, Kind | None], with_level: Collection[str]
 ) -> None:
     """Raise UserError for a factor of the formula that one of its columns cannot be."""
     kind, calls = kinds.get(column), factor.calls

@@ -112,12 +112,7 @@ class ByDesign:
         return np.divide(share, whole, out=np.zeros_like(share), where=whole > 0)
 
     def _inside(
-        self,
-        rows: BreadRows,
-        sums: np.ndarray,
-        column: np.ndarray,
-        penalty: np.ndarray | None,
-        jointly: bool = False,
+        self, rows: BreadRows, sums: np.ndarray, column: np.ndarray, penalty: np.ndarray | None, jointly: bool = False
     ) -> np.ndarray:
         """The c'M K_g M c of the clusters of a column with c'M h_g = `sums`, [rows, clusters]; `jointly` the matrices,
         [clusters, rows, rows]."""

@@ -43,10 +43,7 @@ def binomial_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
         error = metrics["calibration_slope_std_error"]
         calibration.axes[0].set_title(f"calibration, slope {fixed(slope, 3)} (std. error {fixed(error, 3)})")
     counts = np.array(
-        [
-            [metrics["true_negative"], metrics["false_positive"]],
-            [metrics["false_negative"], metrics["true_positive"]],
-        ],
+        [[metrics["true_negative"], metrics["false_positive"]], [metrics["false_negative"], metrics["true_positive"]]],
         float,
     )
     draw_counts(confusion, counts, ["no event", "event"])

@@ -9,11 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from tfglm.report.drawing import COLOURS, STYLES, Panel, grid, halfway, nothing, spread
 
-TOGETHER = {
-    "online/loss held out": "online/loss",
-    "train/recent loss": "train/loss",
-    "evaluate/loss": "train/loss",
-}
+TOGETHER = {"online/loss held out": "online/loss", "train/recent loss": "train/loss", "evaluate/loss": "train/loss"}
 """Quantities that are drawn in the panel of another one."""
 
 NAMES = {

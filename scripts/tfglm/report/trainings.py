@@ -12,10 +12,7 @@ from tfglm.results.digits import four_that_count
 
 ALONE = "one_device"
 
-NAMES = {
-    "parameter_server": "asynchronous",
-    "multi_worker_mirrored": "synchronous",
-}
+NAMES = {"parameter_server": "asynchronous", "multi_worker_mirrored": "synchronous"}
 """Strategies in plain words, where these say more than their names."""
 
 

@@ -15,11 +15,7 @@ def ranking(scores: Histogram) -> dict:
         return {"auc": None, "auc_bound": None, "average_precision": None}
     tied = float((events * others)[scores.mixed].sum() / 2 / (events.sum() * others.sum()))
     found, false = curve(np.maximum(events, 0.0), np.maximum(others, 0.0))
-    return {
-        "auc": area(found, false),
-        "auc_bound": tied,
-        "average_precision": average_precision(found, false),
-    }
+    return {"auc": area(found, false), "auc_bound": tied, "average_precision": average_precision(found, false)}
 
 
 # The same arithmetic as in `sklearn.metrics`, whose import takes a second of a processor.

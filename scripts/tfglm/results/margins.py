@@ -36,13 +36,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.formula.terms import INTERCEPT
 from tfglm.inference.fitted import Fitted
-from tfglm.results.marginal_tables import (
-    Averaged,
-    InScenario,
-    in_two_ways,
-    numbers_of,
-    with_limits,
-)
+from tfglm.results.marginal_tables import Averaged, InScenario, in_two_ways, numbers_of, with_limits
 from tfglm.results.population import Population
 from tfglm.results.predict import without_separated
 from tfglm.results.saved_fit import SavedFit

@@ -85,7 +85,4 @@ def influence(
         dispersion *= fitted.covariance.correction
     with np.errstate(invalid="ignore", divide="ignore"):
         standardised = pearson / np.sqrt(dispersion * (1 - leverage))
-    return {
-        "leverage": leverage,
-        "standardised_pearson_residual": np.where(leverage < 1 - ALONE, standardised, np.nan),
-    }
+    return {"leverage": leverage, "standardised_pearson_residual": np.where(leverage < 1 - ALONE, standardised, np.nan)}

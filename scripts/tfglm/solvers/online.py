@@ -104,14 +104,7 @@ class OnlineTraining:
         l1, l2 = design.penalty.l1 / unit, design.penalty.l2
         self.penalty = Penalty(l1 * design.penalised_coefficients, l2 * design.penalised_coefficients)
         self.schedule = Schedule(
-            self.rate,
-            self.decay,
-            0.0,
-            1 / self.rows,
-            l1,
-            l2,
-            objective.weight_sum / self.rows,
-            unit,
+            self.rate, self.decay, 0.0, 1 / self.rows, l1, l2, objective.weight_sum / self.rows, unit
         )
         self.updates: dict[Signature, Updates] = {}
         self.steps = self.repeated = self.pushes = 0

@@ -83,9 +83,7 @@ def newton(blocks: Blocks, active: np.ndarray, gradient: np.ndarray) -> np.ndarr
     while True:
         try:
             eased = replace(
-                restricted,
-                a=restricted.a + np.diag(nugget * np.diag(restricted.a)),
-                d=restricted.d * (1 + nugget),
+                restricted, a=restricted.a + np.diag(nugget * np.diag(restricted.a)), d=restricted.d * (1 + nugget)
             )
             return -factor(eased).solve(gradient)
         except scipy.linalg.LinAlgError:
