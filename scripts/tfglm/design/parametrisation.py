@@ -236,11 +236,12 @@ def hold(null: np.ndarray, order: np.ndarray, sizes: np.ndarray | None = None) -
             continue
         share = np.abs(remaining.entries[:, position]) / np.abs(remaining.entries).max(1)
         pivot = int(np.argmax(share))
-        direction = remaining.row(pivot).scaled(1 / remaining.entries[pivot, position])
-        remaining = remaining.without(pivot).less(direction, position)
+        direction = remaining[pivot].scaled(1 / remaining.entries[pivot, position])
+        remaining = remaining[np.arange(len(share)) != pivot].less(direction, position)
         basis = basis.less(direction, position).with_row(direction)
         held.append(position)
-        remaining = remaining.where(np.any(remaining.entries, axis=1))
+        if not (alive := np.any(remaining.entries, axis=1)).all():
+            remaining = remaining[alive]
         occurs = np.any(remaining.entries, axis=0)
     places = np.array(held, int)
     return places, basis.entries * unit / unit[places][:, None]
@@ -255,14 +256,8 @@ class Summed:
     def scaled(self, factor: np.ndarray | float) -> "Summed":
         return Summed(self.entries * factor, self.sizes * np.abs(factor))
 
-    def row(self, number: int) -> "Summed":
-        return Summed(self.entries[number], self.sizes[number])
-
-    def without(self, number: int) -> "Summed":
-        return Summed(np.delete(self.entries, number, 0), np.delete(self.sizes, number, 0))
-
-    def where(self, which: np.ndarray) -> "Summed":
-        return self if which.all() else Summed(self.entries[which], self.sizes[which])
+    def __getitem__(self, rows: np.ndarray | int) -> "Summed":
+        return Summed(self.entries[rows], self.sizes[rows])
 
     def with_row(self, row: "Summed") -> "Summed":
         return Summed(np.vstack([self.entries, row.entries]), np.vstack([self.sizes, row.sizes]))
