@@ -13,8 +13,8 @@ the information matrix of the loss, and H = I + diag(ridge). `FisherScoring` has
      steps become shorter. A single row that is not yet predicted keeps lambda^2 above 1.
 
    Neither counts if all rows are known to overlap.
-4. Take the whole step, or half of it, a quarter, ..., until F does not rise. If it always rises, take a damped step (`Damping`);
-   from then on, damped steps replace all steps that are too long. Sum I in the same pass if it is due.
+4. Take the whole step, or half of it, a quarter, ..., until F does not rise. If it always rises, take a damped step
+   (`damped_steps`); from then on, damped steps replace all steps that are too long. Sum I in the same pass if it is due.
 
 If the link is not canonical, the observed information J (the second derivative of the loss) differs from the expected
 information I. Scoring then comes near the maximum, as R's glm does. But each step leaves a constant share of the error: 1 less
@@ -104,8 +104,8 @@ class FisherScoring(Descent):
     """Fisher scoring. With a canonical link it is Newton's method.
 
     `factored` is H, and `age` its age. `lambda_squared` belongs to `point`; it is NaN if the fit is perfect. `before` is
-    lambda^2 before the last step. `steady` counts the last steps that kept their length. `damping` is set after the first
-    damped step.
+    lambda^2 before the last step. `steady` counts the last steps that kept their length. `is_damped` says that a
+    damped step was taken.
 
     The gradient is always from the last point. At the end of an exact search, H is too. An exact search continues to
     `precise_below` while each step comes much closer. Any other search, for example on a sample, ends at `converged_below`.
@@ -125,7 +125,7 @@ class FisherScoring(Descent):
         self.converged_below, self.precise_below, self.is_exact = converged_below, PRECISE_BELOW, is_exact
         self.before, self.lambda_squared, self.steady = 0.0, np.nan, 0
         self.step, self.factored = np.zeros(0), near
-        self.damping: Damping | None = None
+        self.is_damped = False
         self._factorise()
 
     def measure(self) -> None:
@@ -185,7 +185,7 @@ class FisherScoring(Descent):
         # With lambda^2 below 1, a long step leads to infinity, because terms separate rows.
         is_too_long = self.is_exact and largest > FARTHEST and self.lambda_squared > 1.0
         trial = None
-        if not (self.damping and is_too_long):
+        if not (self.is_damped and is_too_long):
             trial = search_line(objective, self.point, self.step, age, is_due, objective.at)
         if trial is None and is_too_long:
             trial = self._go_damped()
@@ -201,15 +201,18 @@ class FisherScoring(Descent):
         """The point after a damped step; None if no damped step lowers F."""
         if not self.age.is_fresh:
             self.sum()
-        self.damping = self.damping or Damping(self.objective)
-        before = self.objective.value(self.point)
-        for step in self.damping.steps(self.point, self.factored):
+        self.is_damped, before = True, self.objective.value(self.point)
+        for step in damped_steps(self.objective, self.point, self.factored, self._squares):
             trial = self.objective.at(self.point.coefficients + step)
             value = self.objective.value(trial)
             if is_no_higher(value, before):
                 return trial, Age()
             self.objective.run.reporter.live(f"  the loss rose to {value:.10g}: trying a shorter step")
         return None
+
+    @cached_property
+    def _squares(self) -> Blocks:
+        return self.objective.squares()
 
     def _factorise(self) -> None:
         """Factor H at `point`. If H is singular, raises Drifting if terms separate the response, otherwise UserError."""
@@ -272,36 +275,27 @@ MOST_TRIALS = 8
 """Largest number of damped steps that are tried. Each needs a pass."""
 
 
-class Damping:
-    """Shorter steps for rows whose weights differ by many orders of magnitude, such as counts with very different exposures.
+def damped_steps(objective: Objective, point: Point, factored: Factored, rows: Blocks) -> Iterator[np.ndarray]:
+    """Yield shorter and shorter steps [p] from a point, for rows whose weights differ by many orders of magnitude, such as counts
+    with very different exposures. `factored` is its information matrix with the penalties, and `rows` are X'X.
 
     A Newton step then moves the coefficients of rows with little weight far past their estimates. No share of the step lowers
     the objective. The damped step is -(H + damping X'X)^-1 g, as if each row had `damping` more weight (Levenberg, Quarterly of
     Applied Mathematics 2, 1944; Marquardt, SIAM Journal 11, 1963). It goes downhill for every damping. The first damping is the
     smallest that moves no linear predictor further than FARTHEST.
     """
-
-    def __init__(self, objective: Objective):
-        self.objective = objective
-
-    def steps(self, point: Point, factored: Factored) -> Iterator[np.ndarray]:
-        """Yield shorter and shorter steps [p] from a point. `factored` is its information matrix with the penalties."""
-        gradient, rows, blocks = self.objective.gradient(point), self._squares, factored.blocks
-        damping = LEAST * _trace(blocks) / _trace(rows)
-        most, tried = MOST / LEAST * damping, 0
-        while damping <= most and tried < MOST_TRIALS:
-            try:
-                step = -self.objective.factored(blocks.plus(rows, damping), factored).solve(gradient)
-            except scipy.linalg.LinAlgError:
-                step = np.full(len(gradient), np.nan)
-            if np.all(np.isfinite(step)) and self.objective.movement(step) <= FARTHEST:
-                tried += 1
-                yield step
-            damping *= GROWS
-
-    @cached_property
-    def _squares(self) -> Blocks:
-        return self.objective.squares()
+    gradient, blocks = objective.gradient(point), factored.blocks
+    damping = LEAST * _trace(blocks) / _trace(rows)
+    most, tried = MOST / LEAST * damping, 0
+    while damping <= most and tried < MOST_TRIALS:
+        try:
+            step = -objective.factored(blocks.plus(rows, damping), factored).solve(gradient)
+        except scipy.linalg.LinAlgError:
+            step = np.full(len(gradient), np.nan)
+        if np.all(np.isfinite(step)) and objective.movement(step) <= FARTHEST:
+            tried += 1
+            yield step
+        damping *= GROWS
 
 
 def _trace(blocks: Blocks) -> float:
