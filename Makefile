@@ -10,7 +10,7 @@ RUN = @$(SNAKEMAKE)$(if $(VERBOSE), --verbose)
 # Images of containers often set it: then each of the many processes of a run compiles the code anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run report check test drills lint release docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-smooths bench-smooth-peers bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
+.PHONY: run report check test drills lint release docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-checks bench-likelihoods bench-smooths bench-smooth-peers bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -83,6 +83,10 @@ bench-errors: $(BIN)/.ready-dev
 # How often intervals of theta and power cover the truth, by simulation (some minutes); writes benchmarks/results/shapes.json.
 bench-shapes: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/shapes.py
+
+# How often the checks of a right model raise a false alarm, by simulation (five minutes); writes benchmarks/results/checks.json.
+bench-checks: $(BIN)/.ready-dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/checks.py
 
 # Whether likelihood ratios keep their level and profiles cover the truth, by simulation (ten minutes); writes
 # benchmarks/results/likelihoods.json.
