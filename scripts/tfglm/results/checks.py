@@ -304,4 +304,4 @@ class CheckedRows:
     def described(self, size: np.ndarray) -> str:
         """The response and the prediction of the row with the largest of these sizes."""
         y, mean = (four_that_count(float(each[size.argmax()])) for each in (self.y, self.mean))
-        return f"; the row most so has {y}, and the prediction is {mean}"
+        return f"; the largest is of a row with {y}, whose prediction is {mean}"
