@@ -176,6 +176,23 @@ def test_a_class_of_the_response_is_a_leak():
     assert "age" in proposal.terms
 
 
+def test_a_value_that_stands_for_an_outcome_is_a_leak_and_a_large_place_is_a_factor():
+    """Severity 4 is a death; 80 rows of a state are many, unless they are those of a panel."""
+    random = np.random.default_rng(12)
+    died, speed = random.integers(0, 4, 2000) // 3, random.integers(10, 90, 2000)
+    severity = np.where(died == 1, 4, random.integers(0, 4, 2000))
+    severity[::97], severity[::89] = 4, 3
+    rows = pl.DataFrame({"state": np.arange(2000) % 25, "speed": speed, "severity": severity, "died": died})
+    rows = rows.with_columns(state=pl.format("state {}", "state"))
+    columns = [described(series) for series in rows]
+    proposal = propose(rows, columns, Calendar(), chosen(rows), flights=False)
+    assert "4 stands for died = 1" in proposal.left_out["severity"] and proposal.std_errors == "robust"
+    assert {"state", "speed"} <= proposal.terms.keys()
+    panel = rows.with_columns(year=1900 + pl.int_range(2000) // 25)
+    panel_columns = [described(series) for series in panel]
+    assert propose(panel, panel_columns, Calendar(), chosen(panel), flights=False).std_errors == "cluster(state)"
+
+
 def test_a_class_of_many_numbers_is_that_of_a_school():
     random = np.random.default_rng(9)
     rows = pl.DataFrame({"class": np.repeat(np.arange(20), 15) * 9, "lang": random.integers(9, 59, 300)})

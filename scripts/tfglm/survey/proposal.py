@@ -331,6 +331,8 @@ class _Choice:
             yield "known only once the flight has left; add it if you predict from there on"
         if binomial and is_informative(pairs, is_factor):
             yield f"a leak: it tells {response.name} by itself"
+        if (binomial or response.family.of_classes) and (found := screening.standing_for(pairs, FEWEST_ROWS)):
+            yield f"a leak: {found[0]} stands for {response.name if binomial else ''}{' = ' if binomial else ''}{found[1]}"
         # Columns derived from a date are not counted, or a table of many columns would lack them.
         if name not in calendar.derive and len(self.chosen) >= MOST_COVARIATES:
             yield FURTHER

@@ -462,7 +462,7 @@ def is_count(column: ColumnSummary, values: pl.Series) -> bool:
     the median is small beside the greatest."""
     if column.kind != "integer" or column.values <= 2 or column.least < 0:
         return False
-    if is_named(column, AMOUNTS):
+    if any(re.fullmatch(AMOUNTS, word) for word in words_of_name(column)):
         return False
     if is_named(column, f"{COUNTS}|{WHOLE_COUNTS}") or is_duration(column, values):
         return True

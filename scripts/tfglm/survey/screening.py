@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,9 @@ names begin and end with."""
 LACKING, NEAR_ONE, MATTERS = 0.03, 0.1, 1.5
 """Largest share of a total's variance in amounts that the file lacks, largest distance of a part's slope from 1, and smallest
 factor on the remaining variance if a part is dropped."""
+
+NEARLY = 0.9
+"""Share of a class that the value of a column has, if it stands for the class."""
 
 MOST_VALUES, MOST_COLUMNS = 12, 12
 """Most values of a column that may be a function of two others, and most columns among which these are sought."""
@@ -116,6 +120,22 @@ def are_alike(name: str, other: str) -> bool:
     common = sum(len(list(itertools.takewhile(bool, each))) for each in (same, same_from_end))
     is_word = sum(letter.isalpha() for letter in name) > 2
     return is_word and len(name) == len(other) and common >= ALIKE * len(name)
+
+
+def standing_for(pairs: pl.DataFrame, fewest: int) -> tuple[Any, Any] | None:
+    """A `value` that stands for a class of a `response`, and the class: it has nearly all rows of the class, and hardly a tenth
+    of the other rows that chance would give it. Values of `fewest` rows count; None if none does."""
+    cells = (
+        pairs.group_by("value", "response")
+        .agg(rows=pl.len())
+        .with_columns(of_value=pl.col("rows").sum().over("value"), of_class=pl.col("rows").sum().over("response"))
+    )
+    others = (pl.col("of_value") - pl.col("rows")) / pl.col("of_value")
+    by_chance = 1 - pl.col("of_class") / len(pairs)
+    found = cells.filter(
+        pl.col("rows") >= fewest, pl.col("rows") >= NEARLY * pl.col("of_class"), others <= (1 - NEARLY) * by_chance
+    ).sort("rows", descending=True)
+    return (found["value"][0], found["response"][0]) if len(found) else None
 
 
 def linear_parts(rows: pl.DataFrame, numbers: Sequence[str], response: str) -> tuple[list[str], list[float]]:

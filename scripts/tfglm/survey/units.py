@@ -15,6 +15,8 @@ REPEATS = (
     "player|team|student|pupil|household|family|farm|litter|animal"
 )
 """Names of units that rows repeat in a panel."""
+PLACES, MOST_ROWS_OF_A_PLACE = "country|county|city|state|province|district|municipality", 50
+"""Those of them that are places, and rows of one on average from which a place is a factor, unless the rows are a panel."""
 LARGEST_PANEL = 2
 """Units times times of a panel, in rows, at most."""
 
@@ -29,7 +31,9 @@ def unit_of(columns: Sequence[ColumnSummary], rows: pl.DataFrame, fewest: int = 
         repeats = column.values >= fewest and len(rows) >= FEWEST_ROWS_OF_A_UNIT * column.values
         if not repeats or (fewest == FEWEST_UNITS and column.frequent[0][1] > LARGEST_UNIT * len(rows)):
             continue
-        if is_named(column, REPEATS) or is_identifier(column, len(rows)) or is_panel(column, columns, rows):
+        is_large_place = is_named(column, PLACES) and len(rows) > MOST_ROWS_OF_A_PLACE * column.values
+        is_unit = is_named(column, REPEATS) and not is_large_place
+        if is_unit or is_identifier(column, len(rows)) or is_panel(column, columns, rows):
             return column
     return None
 
