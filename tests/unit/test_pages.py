@@ -145,6 +145,7 @@ PAGES = {
         "shapes": [HOSTILE],
         "coded": True,
         "components": FRAME,
+        "absorbed": FRAME,
         "profiles": profiles({"profile": [PROFILED]}, "odds_ratio"),
         "sheet": sheet(COEFFICIENTS, None, 0.95, NO_WORDS),
         "picture": [HOSTILE],

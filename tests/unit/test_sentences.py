@@ -71,7 +71,7 @@ def test_the_strongest_of_each_direction_is_told_in_percent_or_as_a_multiple():
 
 
 def test_columns_have_their_labels():
-    words = Words({"sex": {"1": "women", "2": "men"}}, {}, {}, {"sex": "Sex", "hour": "Hour of the day"})
+    words = Words({"sex": {"1": "women", "2": "men"}}, {}, {"sex": "Sex", "hour": "Hour of the day"})
     rows = table(("C(sex)", "1", "1", 0.0, ""), ("C(sex)", "2", "1", 0.4, ""), ("hour", "", "", 0.2, ""))
     assert told(rows, words=words) == [
         "The odds of late are 49 % higher (35 to 65 %) with Sex men than with women.",
