@@ -93,8 +93,6 @@ PREPOSITIONS = "per|of|in|for"
 """Words behind what a name names: a price_per_room is a price."""
 MOST_MISSING_RESPONSES = 0.5
 """The same of a response that its name or label tells: wages are missing for those who do not work."""
-ROWS_OF_GROUPS = 5_000
-"""Rows in which groups are sought."""
 MOST_CLASSES = 7
 """Most values of a text that is a response."""
 FEWEST_BESIDE_A_PLACE = 6
@@ -182,25 +180,20 @@ def candidates_of(
             rank, reason = 1, "a number of days or the like, most of them small"
         if rank is None or column.name in never or (is_table and not rank):
             continue
-        if rank == 1 and not reason and numbers_a_group(column, columns, rows):
-            rank = 0
-        if column.missing > MOST_MISSING * len(rows):
-            rank = min(rank, HARDLY) if rank <= 1 else rank
+        if column.missing > MOST_MISSING * len(rows) and rank == 1:
+            rank = HARDLY
         if column.missing > MOST_MISSING_RESPONSES * len(rows):
             continue
         # A whole number of few values may be meant as a factor, unless its name or place says that it is explained.
         is_measured = column.is_numeric and not column.labels and column.values > 2
-        if (
-            is_measured
-            and column.values <= FEW_VALUES
-            and (rank <= 1 or (rank == LEADING and not is_count(column, rows[column.name])))
-        ):
+        is_guess = rank <= 1 or (rank == LEADING and not is_count(column, rows[column.name]))
+        if is_measured and column.values <= FEW_VALUES and is_guess:
             rank = FEW
         # A text of few values is one of classes by its name, or as the last column, where such a response often is.
         is_last = place == len(columns) - 1 and rank > 0
         if are_classes(column, rows) and (rank > 2 or ((is_last or rank == LEADING) and column.kind == "text")):
             ranked.append((min(rank, 3), place, column, reason))
-        elif (is_measured and not (is_table and rank == FEW)) or (
+        elif (is_measured and (rank > FEW or not is_table)) or (
             column.values == 2 and column.frequent[1][1] >= FEWEST_ROWS
         ):
             ranked.append((rank, place, column, reason))
@@ -336,19 +329,6 @@ def functions_of_one(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> se
         likeliest = max(same, key=lambda column: rank_of(column, 1)[0] or 0)
         found |= {column.name for column in same if column is not likeliest}
     return found
-
-
-def numbers_a_group(column: ColumnSummary, columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> bool:
-    """Whether whole numbers tell groups of rows apart, as those of schools and teachers do: two other columns or more have one
-    value in each group."""
-    if column.kind != "integer" or column.values <= FEW_VALUES or 2 * column.values > len(rows):
-        return False
-    first = rows.head(ROWS_OF_GROUPS)
-    groups = first[column.name].n_unique()
-    others = [each.name for each in columns if each.name != column.name and each.values > 1 and not each.missing]
-    return (
-        sum(first[name].n_unique() > 1 and first.select(column.name, name).n_unique() == groups for name in others) > 1
-    )
 
 
 def dummies_of_sets(columns: Sequence[ColumnSummary], rows: pl.DataFrame) -> set[str]:
