@@ -13,9 +13,7 @@ from tfglm.data.training_rows import sampled_rows
 from tfglm.report.table_one import histogram, page
 from tfglm.report.words import Words
 
-WORDS = Words(
-    {"grade": {"1": "first", "2": "second", "3": "third"}}, {"fare": "pounds"}, {}, {"age": "Age at departure"}
-)
+WORDS = Words({"grade": {"1": "first", "2": "second", "3": "third"}}, {"fare": "pounds"}, {"age": "Age at departure"})
 HOSTILE = "<script>alert('1')</script>"
 
 

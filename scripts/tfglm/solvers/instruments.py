@@ -23,6 +23,7 @@ import scipy.special
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
+from tfglm.engine.passes import Sums
 from tfglm.errors import UserError, counted
 from tfglm.inference import distributions, effective
 from tfglm.inference.bread import Bread
@@ -206,12 +207,17 @@ def fit(start: Solution, structural: Design) -> Fitted:
 
 
 def without_instruments(objective: Objective, structural: Design, kept: np.ndarray) -> Objective:
-    """The objective of the structural design, whose coefficients are at the places `kept`; its counts by group are not used."""
+    """The objective of the structural design, whose coefficients are at the places `kept`."""
     design, own = objective.design, np.isin(objective.held, kept)
+    of_groups: Sums = {
+        ("rows", number): objective.counts["rows", design.groupings.index(grouping)]
+        for number, grouping in enumerate(structural.groupings)
+    }
     used = structural.with_likelihood(origin=design.likelihood.origin).with_roles(offset=design.roles.offset)
     return replace(
         objective,
         workload=objective.workload.with_design(used),
+        counts={**objective.counts, **of_groups},
         counted=objective.counted._replace(original=structural),
         held=objective.held[own],
         null_vectors=objective.null_vectors[own][:, : structural.reported_size],
