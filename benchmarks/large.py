@@ -98,11 +98,7 @@ def main(arguments: argparse.Namespace) -> None:
         "rows": json.loads((folder / "results/flights/data/rows.json").read_text())["read"],
         "seconds": seconds,
         "stages": stages(folder),
-        "bytes": {
-            "csv": sum(map(size, csv)),
-            "shards": size(folder / "results" / "data"),
-            "model": size(model),
-        },
+        "bytes": {"csv": sum(map(size, csv)), "shards": size(folder / "results" / "data"), "model": size(model)},
         "fit": {key: fit[key] for key in ("rows", "coefficients", "iterations", "converged", "certificate")},
         "metrics": json.loads((model / "metrics.json").read_text()),
         "truth": against_truth(pd.read_csv(model / "coefficients.csv", keep_default_na=False, na_values=[""]), 1),

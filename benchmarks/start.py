@@ -48,10 +48,7 @@ for formula in sys.argv[3:]:
 processor = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
 print(json.dumps({"seconds": seconds, "processor_seconds": processor}))
 """
-FORMULAS = (
-    "late ~ carrier + origin + dest + C(month) + hour",
-    "late ~ carrier * hour + origin + dest + C(month)",
-)
+FORMULAS = ("late ~ carrier + origin + dest + C(month) + hour", "late ~ carrier * hour + origin + dest + C(month)")
 
 TABLE = """
 import sys, warnings

@@ -50,12 +50,7 @@ CASES = {
     "binomial path": (f"late ~ {TERMS}", "binomial", {"path": PATH}, {}),
     "binomial smooth": ("late ~ origin + s(distance) + s(carrier, bs=re)", "binomial", {}, {}),
     "binomial sgd": (f"late ~ {TERMS}", "binomial", {}, {"solver": "sgd", "online": ONLINE}),
-    "binomial adam, newton": (
-        f"late ~ {TERMS}",
-        "binomial",
-        {},
-        {"solver": ["adam", "newton"], "online": ONLINE},
-    ),
+    "binomial adam, newton": (f"late ~ {TERMS}", "binomial", {}, {"solver": ["adam", "newton"], "online": ONLINE}),
     "binomial ftrl lasso": (f"late ~ {TERMS}", "binomial", {"l1": 0.001}, {"solver": "ftrl", "online": ONLINE}),
     "poisson classical": (f"changes ~ {TERMS}", "poisson", {"offset": "log(seats)"}, {}),
     "poisson quasi": (f"changes ~ {TERMS}", "poisson", {"std_errors": "quasi"}, {}),

@@ -188,11 +188,7 @@ class Differences:
             self.found.append(f"{what}: {ours[bad][:3]} and {other[bad][:3]}, off by {np.nanmax(share):.3g}")
 
     def tables(
-        self,
-        what: str,
-        ours: pd.DataFrame,
-        other: pd.DataFrame,
-        factor: Callable[[object], float] = lambda index: 1.0,
+        self, what: str, ours: pd.DataFrame, other: pd.DataFrame, factor: Callable[[object], float] = lambda index: 1.0
     ) -> None:
         """Compare tables row by row. Numbers with a unit are `factor` (of the row's index) times as large in the other."""
         if list(ours.index) != list(other.index):

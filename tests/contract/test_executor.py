@@ -66,10 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     folder = tmp_path_factory.mktemp("cluster")
     scripts = scripts_with(folder, "worker.py", WORKER)
     Designs.beside(folder).put(Document.of("of a fit that was killed"))
-    roles = [
-        start_roles(folder, "ps", 2),
-        start_roles(folder, "worker", 2, environment=IMPORTING, scripts=scripts),
-    ]
+    roles = [start_roles(folder, "ps", 2), start_roles(folder, "worker", 2, environment=IMPORTING, scripts=scripts)]
     try:
         steps = steps_of("servers", folder)
         begin = time.monotonic()

@@ -7,16 +7,7 @@ import pandas as pd
 import pytest
 
 from oracles import assert_agrees, logistic_regression, treatment_contrasts
-from runs import (
-    configure,
-    planned,
-    read_json,
-    read_table,
-    results,
-    snakemake,
-    succeed,
-    write_asa,
-)
+from runs import configure, planned, read_json, read_table, results, snakemake, succeed, write_asa
 
 pytestmark = pytest.mark.processes
 

@@ -27,10 +27,7 @@ FITS = {
     "aliased": ("delay ~ carrier + C(origin) + C(state)", "gaussian", {}),
 }
 """As in golden/emmeans.R."""
-NOT_ESTIMABLE = {
-    "empty combination": EMPTY_COMBINATION,
-    "aliased": "aliased",
-}
+NOT_ESTIMABLE = {"empty combination": EMPTY_COMBINATION, "aliased": "aliased"}
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,7 @@ def counts(seed: int, exposures: str) -> pd.DataFrame:
     return frame
 
 
-FAMILIES = {
-    "poisson": sm.families.Poisson(),
-    "negative_binomial": sm.families.NegativeBinomial(alpha=0.5),
-}
+FAMILIES = {"poisson": sm.families.Poisson(), "negative_binomial": sm.families.NegativeBinomial(alpha=0.5)}
 
 
 @pytest.mark.parametrize("exposures", ["groups", "rows"])

@@ -26,14 +26,7 @@ MODULES = [
     if ">>> " in path.read_text()
 ]
 
-KNOWN = {
-    "math": math,
-    "np": np,
-    "pd": pd,
-    "tfglm": tfglm,
-    "parse_factor": parse_factor,
-    "LocalExecutor": LocalExecutor,
-}
+KNOWN = {"math": math, "np": np, "pd": pd, "tfglm": tfglm, "parse_factor": parse_factor, "LocalExecutor": LocalExecutor}
 """What examples take as imported."""
 
 

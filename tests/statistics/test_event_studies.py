@@ -109,11 +109,7 @@ def test_rows_that_count_otherwise_are_remarked(panel):
             FORMULA,
             "last cohort, 2005, which is then the control, as in `where: year < 2005`",
         ),
-        (
-            lambda frame: frame.assign(cohort=1.5),
-            FORMULA,
-            "no cohort has rows before and after",
-        ),
+        (lambda frame: frame.assign(cohort=1.5), FORMULA, "no cohort has rows before and after"),
         (lambda frame: frame.assign(cohort="a"), FORMULA, "`cohort` has the value `a`, and sunab\\(\\) takes numbers"),
         (
             lambda frame: frame.query("year != 2004"),

@@ -229,7 +229,7 @@ def test_tidy_glance_and_summary_are_those_of_the_tables(folder):
     model = tfglm.load(folder)
     tidy, glance = model.tidy(), model.glance()
     assert tidy.columns.tolist() == [
-        *("term", "level", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high"),
+        *("term", "level", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
     ]
     assert tidy.loc[tidy["term"] == "carrier", "level"].tolist() == ["B6", "UA"]
     assert tidy["statistic"].to_numpy() == pytest.approx(tidy["estimate"] / tidy["std.error"])

@@ -458,11 +458,7 @@ def test_what_has_no_finite_estimate_is_refused_by_name(frame, tmp_path):
 @each_link
 def test_losses_keep_their_digits_at_the_ends_and_between_near_thresholds(link):
     """Against mpmath: of classes with a probability near 0 and near 1, and of thresholds that nearly meet."""
-    law = {
-        "logit": lambda x: 1 / (1 + mp.exp(-x)),
-        "probit": mp.ncdf,
-        "cloglog": lambda x: -mp.expm1(-mp.exp(x)),
-    }[link]
+    law = {"logit": lambda x: 1 / (1 + mp.exp(-x)), "probit": mp.ncdf, "cloglog": lambda x: -mp.expm1(-mp.exp(x))}[link]
     ends = [(0.5, -0.3), (3.0, 2.999), (-8.0, -8.001), (2.5, 1.5), (1.5, -30.0), (-20.0, -21.0)]
     upper, lower = np.array([*ends, (-15.0, -np.inf), (np.inf, 3.0), (np.inf, -30.0)]).T
     with np.errstate(all="ignore"):

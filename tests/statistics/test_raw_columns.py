@@ -14,22 +14,8 @@ from tfglm.errors import UserError
 from tfglm.raw_columns import RawColumns, agreed_columns
 
 ROWS = 60
-COLUMNS = {
-    "a": "integer",
-    "b": "integer",
-    "x": "number",
-    "s": "string",
-    "d": "date",
-    "clock": "clock",
-}
-TYPES = {
-    "a": pl.Int64(),
-    "b": pl.Int64(),
-    "x": pl.Float64(),
-    "s": pl.String(),
-    "d": pl.Date(),
-    "clock": pl.Int64(),
-}
+COLUMNS = {"a": "integer", "b": "integer", "x": "number", "s": "string", "d": "date", "clock": "clock"}
+TYPES = {"a": pl.Int64(), "b": pl.Int64(), "x": pl.Float64(), "s": pl.String(), "d": pl.Date(), "clock": pl.Int64()}
 EXPRESSIONS = [
     *("(clock // 100) % 24", "a + b * 2 - 3", "a // b", "a % b", "-a % 7", "a / b", "x / 3.5 + a", "x // 2", "x % 2"),
     *("a > 3 AND x < 0.5", "a > 3 OR x < 0.5", "NOT (a = 2)", "a <> b", "a BETWEEN -2 AND 5", "a IN (1, 2, 3)"),

@@ -21,14 +21,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 RESULTS = {
     path.stem
-    for pattern in (
-        "check",
-        "compare",
-        "evaluate",
-        "predict",
-        "write_pages",
-        "write_tables",
-    )
+    for pattern in ("check", "compare", "evaluate", "predict", "write_pages", "write_tables")
     for path in SCRIPTS.glob(f"{pattern}.py")
 }
 

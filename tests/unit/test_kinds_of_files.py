@@ -34,14 +34,7 @@ from flights import content
 from surveys import formula
 from surveys import surveyed_apart as surveyed
 from tfglm import console
-from tfglm.config import (
-    Layout,
-    SelectionConfig,
-    SourceConfig,
-    expand_files,
-    load,
-    words_of_columns,
-)
+from tfglm.config import Layout, SelectionConfig, SourceConfig, expand_files, load, words_of_columns
 from tfglm.data import csv_lines, foreign, workbooks
 from tfglm.data.dictionary import merge
 from tfglm.data.foreign import Spool

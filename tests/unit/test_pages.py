@@ -423,7 +423,7 @@ def test_profile_intervals_stand_beside_those_of_wald_and_have_ratios():
     shown = profiles(fit, "odds_ratio")
     assert shown is not None
     assert shown.columns.get_level_values(1).tolist() == [
-        *["combination", "odds ratio", "from", "to", "estimate", "from", "to", "from", "to", "note"],
+        *["combination", "odds ratio", "from", "to", "estimate", "from", "to", "from", "to", "note"]
     ]
     cells = ["UA - AA", "1.65", "1.11", "", "0.50", "0.10", "", "0.11", "0.89", "the likelihood does not fall"]
     assert shown.iloc[0].tolist() == cells

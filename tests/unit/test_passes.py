@@ -274,7 +274,6 @@ def test_a_flipped_byte_is_an_error_that_names_file_and_block(tmp_path, rows, pl
     content[place] ^= 1
     path.write_bytes(content)
     with pytest.raises(
-        UserError,
-        match=rf"{path.parent.name}/carrier: the shard has changed.*in block {block} of 8192 rows",
+        UserError, match=rf"{path.parent.name}/carrier: the shard has changed.*in block {block} of 8192 rows"
     ):
         Workload(design, [damaged], "train").sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))

@@ -577,10 +577,7 @@ def test_what_cannot_be_asked_for_is_refused_and_nothing_is_written(request_of, 
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        (
-            ["a", "b", "c"] * 5,
-            "holds text with 3 different values; `init` takes numbers, and texts of up to 7 values",
-        ),
+        (["a", "b", "c"] * 5, "holds text with 3 different values; `init` takes numbers, and texts of up to 7 values"),
         (["a"] * 14 + ["b"], "response: `x` is b in 1 row only; 10 are needed"),
         ([1] * 15, "response: `x` has a single value, so nothing explains it"),
     ],
@@ -918,12 +915,7 @@ def test_a_number_that_two_units_have_most_of_joins_as_its_logarithm():
 
 def test_departure_delay_explains_no_arrival_delay_in_any_file():
     early, wind = RANDOM.normal(0, 10, ROWS), RANDOM.normal(9, 2, ROWS)
-    source = written(
-        "mine.csv",
-        Departure_Delay=early,
-        wind=wind,
-        Arrival_Delay=early + RANDOM.normal(0, 3, ROWS),
-    )
+    source = written("mine.csv", Departure_Delay=early, wind=wind, Arrival_Delay=early + RANDOM.normal(0, 3, ROWS))
     config, said, *_ = surveyed(source)
     assert formula(config) == "Arrival_Delay ~ wind" and "once the flight has left" in left_out(said)["Departure_Delay"]
 

@@ -9,13 +9,7 @@ from pydantic import ValidationError
 
 import document_config
 from configs import FILES, LAYOUTS, MINIMAL, NAME, ROOT, SHIPPED, changed, message
-from tfglm.config import (
-    Config,
-    Layout,
-    load,
-    load_layout,
-    shipped_layouts,
-)
+from tfglm.config import Config, Layout, load, load_layout, shipped_layouts
 from tfglm.config.cluster import ClusterConfig
 from tfglm.config.data import DataConfig
 from tfglm.config.messages import validated

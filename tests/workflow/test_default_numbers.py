@@ -9,14 +9,7 @@ import pytest
 import tensorflow as tf
 
 from default_run import COVARIATES, MODELS, NUMERIC
-from oracles import (
-    assert_agrees,
-    cr2_errors,
-    flagged,
-    linear_regression,
-    logistic_regression,
-    treatment_contrasts,
-)
+from oracles import assert_agrees, cr2_errors, flagged, linear_regression, logistic_regression, treatment_contrasts
 from runs import REPOSITORY, read_json, read_table
 
 

@@ -343,10 +343,7 @@ def test_what_no_rows_could_train_is_refused(keys, message):
     ("keys", "message"),
     [
         ({"batch_size": 1_000_000}, "networks.one.batch_size: 1,000,000 is more than the"),
-        (
-            {"family": "multinomial", "formula": "distance ~ carrier"},
-            "networks.one: the response `distance` has",
-        ),
+        ({"family": "multinomial", "formula": "distance ~ carrier"}, "networks.one: the response `distance` has"),
         (
             {"strategy": "multi_worker_mirrored", "workers": 4, "auto_shard": "file"},
             "networks.one.auto_shard: `file` gives each of 4 workers its own units of up to 32,768 training rows, and the",

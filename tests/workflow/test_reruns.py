@@ -76,10 +76,7 @@ CHANGES = {
     "where": ({"data": {"where": {"long": "distance > 200"}}}, READ_ANEW),
     "derive": ({"data": {"derive": {"late": "arr_delay >= 30"}}}, READ_ANEW),
     "layout": ({"data": {"layout": ["asa2009", "nycflights13"]}}, {}),
-    "colour": (
-        {"pictures": {"colour": "#000000"}},
-        {"write_rows": 1, "write_pages": 2},
-    ),
+    "colour": ({"pictures": {"colour": "#000000"}}, {"write_rows": 1, "write_pages": 2}),
     "compare": ({"compare": ["late_arrival", "arrival_delay"]}, {"compare_models": 1, "write_home": 1}),
 }
 

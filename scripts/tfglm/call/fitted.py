@@ -21,12 +21,7 @@ from markupsafe import Markup
 
 from tfglm import command, digests
 from tfglm.call.rows import TABLE, ReadRows, in_plain_names, remove_own
-from tfglm.config import (
-    Layout,
-    ResultsConfig,
-    from_keywords,
-    load,
-)
+from tfglm.config import Layout, ResultsConfig, from_keywords, load
 from tfglm.config.pictures import PicturesConfig
 from tfglm.data.shards import MANIFEST, MISSING, IngestedFile
 from tfglm.errors import UserError, nearest, require, writing

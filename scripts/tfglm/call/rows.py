@@ -25,13 +25,7 @@ from pyarrow import parquet
 
 import tfglm
 from tfglm.addresses import is_address
-from tfglm.config import (
-    Dialect,
-    Layout,
-    SelectionConfig,
-    SourceConfig,
-    expand_files,
-)
+from tfglm.config import Dialect, Layout, SelectionConfig, SourceConfig, expand_files
 from tfglm.config.messages import validated
 from tfglm.data.editions import FileStatus
 from tfglm.data.header import read_header

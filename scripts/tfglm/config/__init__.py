@@ -30,14 +30,7 @@ if TYPE_CHECKING:
         words_of_columns,
     )
     from tfglm.config.messages import from_keywords, in_file
-    from tfglm.config.models import (
-        DesignConfig,
-        ModelConfig,
-        PathConfig,
-        PredictionConfig,
-        ResultsConfig,
-        RowsConfig,
-    )
+    from tfglm.config.models import DesignConfig, ModelConfig, PathConfig, PredictionConfig, ResultsConfig, RowsConfig
     from tfglm.config.networks import LayersConfig, NetworkConfig, TrainingConfig
     from tfglm.config.optimizers import OptimizerConfig
     from tfglm.config.root import Config, folder_of_results, load, sections_of, settings_to_score

@@ -49,9 +49,7 @@ def _printed(text: str) -> str:
 
 
 Text = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TEXT),
-    AfterValidator(_printed),
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TEXT), AfterValidator(_printed)
 ]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=LONGEST_NAME)]
 """Models and columns have names that a formula, SQL and a file system can all hold without quotes."""

@@ -159,15 +159,15 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "`path.select: aic`": {
         "`tweedie`": "family tweedie with a given power has no likelihood, and so no AIC; use `held_out` or "
-        "`cross_validation`",
+        "`cross_validation`"
     },
     "`std_errors: quasi`": {
         "a family whose errors estimate the dispersion": "with family {model.family} `classical` estimates the dispersion "
-        "already; use that",
+        "already; use that"
     },
     "`reference_class`": {
         "a family other than `multinomial`": "family {model.family} has no classes to compare; `reference` chooses the "
-        "reference level of a term",
+        "reference level of a term"
     },
     "`class_order`": {
         "a family other than `ordinal`": "only family ordinal has an order of classes, not {model.family}; remove the key"
@@ -227,11 +227,11 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "`std_errors: quasi`, or by date": {
         SMOOTH: "smooth terms have no errors by date or of a quasi-likelihood; use `classical`, `unconditional`, `robust` "
-        "or `cluster(column)`, or write ns() for s() and te()",
+        "or `cluster(column)`, or write ns() for s() and te()"
     },
     "`std_errors: unconditional`": {
         "no smooth terms": "errors `unconditional` are for smooth terms and random effects, and the formula has none; "
-        "remove the key",
+        "remove the key"
     },
     "`l1`": {
         "`sgd`, `adagrad` or `adam`": "solver `{model.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`"
@@ -271,13 +271,13 @@ REASONS: dict[str, dict[str, str]] = {
     "`margins_contrasts`": {"no `margins_at`": "there are no scenarios to combine; name some under `margins_at`"},
     "`adjust`": {
         "no `contrasts` and no `hypotheses`": "there are no `contrasts` or `hypotheses` to adjust; remove the key "
-        "(`pairwise` has `p_holm` in any case)",
+        "(`pairwise` has `p_holm` in any case)"
     },
     "`pairwise_at`": {"no `pairwise`": "there is no factor to compare; name some under `pairwise`"},
     "`offset`": {MULTINOMIAL: "family multinomial has none; remove the key"},
     "`std_errors: quasi`, `HC2` or `HC3`": {
         CLASSES: "family {model.family} has no `{model.std_errors}`, as a row has a variance for each class; use `HC0`, "
-        "`HC1`, or `cluster(column)`",
+        "`HC1`, or `cluster(column)`"
     },
     "`export`": {CLASSES: "a regression of classes has none; remove the key"},
     "`threshold`": {CLASSES: f"{NO_THRESHOLD}; remove the key"},
@@ -298,9 +298,7 @@ CONFLICTS = listed(REASONS)
 
 
 def check(
-    model: Any,
-    conflicts: Sequence[Conflict] = CONFLICTS,
-    properties: Mapping[str, Callable[[Any], Any]] = PROPERTIES,
+    model: Any, conflicts: Sequence[Conflict] = CONFLICTS, properties: Mapping[str, Callable[[Any], Any]] = PROPERTIES
 ) -> None:
     """Raise ValueError for the first pair of properties of a model that no fit can have."""
     for conflict in conflicts:

@@ -281,9 +281,5 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 
 def covariates_of(model: RowsConfig) -> list[str]:
     """The columns that a prediction of the model needs."""
-    named = [
-        *covariates_in(model.formula),
-        *columns_of(model.offset or ""),
-        *model.roles.get("absorb", []),
-    ]
+    named = [*covariates_in(model.formula), *columns_of(model.offset or ""), *model.roles.get("absorb", [])]
     return list(dict.fromkeys(named))

@@ -99,7 +99,7 @@ REASONS = {
     },
     "`communication`": {
         "a strategy other than `multi_worker_mirrored`": "it is of strategy `multi_worker_mirrored`, not of "
-        "`{model.strategy}`; remove the key",
+        "`{model.strategy}`; remove the key"
     },
     "`communication: nccl`": {"no `gpus`": "`nccl` adds up between GPUs; add `gpus: 1`, or use `ring`"},
     "`workers`": {ONE_PROCESS: "strategy `{model.strategy}` is one process; use `multi_worker_mirrored`"},
@@ -132,11 +132,11 @@ REASONS = {
     },
     "`optimizer.name: nadam` or `adamax`": {
         ASYNCHRONOUS: "nadam and adamax divide one mean of gradients by another; workers that change both at the same time could "
-        "cause a step of any size. Use adam or adamw, or `synchronous: true`",
+        "cause a step of any size. Use adam or adamw, or `synchronous: true`"
     },
     "`optimizer.name: nadam`": {
         "`strategy: central_storage`": "`nadam` keeps a product of its momenta, which each device would change in the one copy "
-        "of `central_storage`; use adam or adamw, or strategy `mirrored`",
+        "of `central_storage`; use adam or adamw, or strategy `mirrored`"
     },
     "`optimizer.ema_momentum`": {
         "no `optimizer.use_ema: true`": "it is of `use_ema: true`; add this, or remove the key"
@@ -154,7 +154,7 @@ REASONS = {
     # The family.
     "`offset`": {
         "`multinomial`": "an offset adds the same to the linear predictors of all classes, which changes no probability; remove "
-        "the key",
+        "the key"
     },
     "`offset_from`": {
         "`multinomial`": "a regression has one linear predictor, and `multinomial` one for each class; remove the key"

@@ -44,12 +44,7 @@ class Shuffler:
     """The rows of a file on their way to the shards. `folder`, if needed, takes the chunks; the caller removes it."""
 
     def __init__(
-        self,
-        folder: Path,
-        encoders: list[Encoder],
-        seed: int,
-        executor: Executor,
-        chunk_bytes: int = CHUNK_BYTES,
+        self, folder: Path, encoders: list[Encoder], seed: int, executor: Executor, chunk_bytes: int = CHUNK_BYTES
     ):
         self.folder, self.encoders, self.seed, self.executor = folder, encoders, seed, executor
         self.chunk_bytes = chunk_bytes

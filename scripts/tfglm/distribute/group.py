@@ -64,20 +64,13 @@ class ProcessGroup:
         # Its length first, as who receives has to know the shape.
         for words in (np.array([len(content)]), content):
             tf.raw_ops.CollectiveBcastSendV2(
-                input=tf.constant(words, tf.int64),
-                group_size=members,
-                group_key=group,
-                instance_key=self._next(group),
+                input=tf.constant(words, tf.int64), group_size=members, group_key=group, instance_key=self._next(group)
             )
 
     def _receive(self, group: int, members: int) -> Message:
         def words(number: int) -> np.ndarray:
             tensor = tf.raw_ops.CollectiveBcastRecvV2(
-                group_size=members,
-                group_key=group,
-                instance_key=self._next(group),
-                shape=[number],
-                T=tf.int64,
+                group_size=members, group_key=group, instance_key=self._next(group), shape=[number], T=tf.int64
             )
             return np.asarray(memoryview(tensor))
 

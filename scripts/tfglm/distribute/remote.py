@@ -24,11 +24,7 @@ def operation(state: tf.Tensor, message: tf.Tensor) -> tf.Tensor:
 
 
 def operation_of(
-    task: Task,
-    shapes: Mapping[str, tuple[int, ...]],
-    calls: Sequence[wire.Kinds],
-    state: tf.Tensor,
-    words: tf.Tensor,
+    task: Task, shapes: Mapping[str, tuple[int, ...]], calls: Sequence[wire.Kinds], state: tf.Tensor, words: tf.Tensor
 ) -> tf.Tensor:
     """Return the operation of one task, for use in larger graphs. `shapes` are those of the arrays of the state, by name,
     and `calls` the types and shapes of the arrays of each call. `state` is float64 [numbers]; `words` are what `wire.pack`

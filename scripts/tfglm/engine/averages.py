@@ -32,14 +32,7 @@ from tfglm.design.terms import Part
 from tfglm.engine import kernels
 from tfglm.engine.estimands import AveragesByLevel
 from tfglm.engine.evaluated import Evaluated
-from tfglm.engine.outcomes import (
-    Outcomes,
-    differentiated,
-    joined,
-    outcomes_of,
-    parts_of_equations,
-    parts_of_predictors,
-)
+from tfglm.engine.outcomes import Outcomes, differentiated, joined, outcomes_of, parts_of_equations, parts_of_predictors
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.reductions import Partial, Reduction, Together, added
 from tfglm.engine.rows import Multiplier

@@ -43,10 +43,7 @@ LINKS: dict[str, dict[str, Callable[..., Family]]] = {
     },
     "poisson": {"log": Poisson},
     "gamma": {"log": partial(Gamma, "log"), "inverse": partial(Gamma, "inverse")},
-    "inverse_gaussian": {
-        "log": partial(InverseGaussian, "log"),
-        "1/mu^2": partial(InverseGaussian, "1/mu^2"),
-    },
+    "inverse_gaussian": {"log": partial(InverseGaussian, "log"), "1/mu^2": partial(InverseGaussian, "1/mu^2")},
     "negative_binomial": {"log": NegativeBinomial},
     "tweedie": {"log": Tweedie},
     "multinomial": {"softmax": Multinomial},
@@ -57,11 +54,7 @@ LINKS: dict[str, dict[str, Callable[..., Family]]] = {
 
 @lru_cache(maxsize=256)
 def family_of(
-    name: str,
-    link: str | None = None,
-    theta: float | None = None,
-    power: float | None = None,
-    origin: float = 0.0,
+    name: str, link: str | None = None, theta: float | None = None, power: float | None = None, origin: float = 0.0
 ) -> Family:
     """Return the family of that name with a link (by default its first), and with the shape `theta` or `power`, if it is
     known. Responses and linear predictors are measured from a mean `origin`, if it is not 0 (`Family.about`).

@@ -30,16 +30,7 @@ from tfglm.formula.terms import (
     Term,
     Transformed,
 )
-from tfglm.formula.text import (
-    MOST_TERMS,
-    QUOTED,
-    Product,
-    TooManyTermsError,
-    as_in_r,
-    in_tree,
-    products_of,
-    words_of,
-)
+from tfglm.formula.text import MOST_TERMS, QUOTED, Product, TooManyTermsError, as_in_r, in_tree, products_of, words_of
 
 NO_CALL = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python raises for text that is no expression."""

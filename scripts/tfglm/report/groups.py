@@ -24,12 +24,7 @@ ABOVE, BELOW = 0.75, 0.5
 LONGEST_LABEL, LETTER = 16, 0.062
 """Letters of a value, and inches per letter."""
 
-QUALITIES = {
-    "auc": "AUC",
-    "accuracy": "accuracy",
-    "d_squared": "deviance explained",
-    "rmse": "root mean\nsquare error",
-}
+QUALITIES = {"auc": "AUC", "accuracy": "accuracy", "d_squared": "deviance explained", "rmse": "root mean\nsquare error"}
 """What tells how well a group is predicted: the first of them that there is."""
 
 

@@ -101,9 +101,7 @@ def work(
 
 
 def start(
-    description: str,
-    load: Callable[[argparse.Namespace], object],
-    prepare: Callable[[argparse.Namespace], Follow],
+    description: str, load: Callable[[argparse.Namespace], object], prepare: Callable[[argparse.Namespace], Follow]
 ) -> None:
     """Run peer.py: `load` and `prepare` as in `server.start`, each with the command line."""
     parser = server.parser(description)

@@ -65,12 +65,7 @@ def eliminate_rows(starts, columns, weights, inverse, first, stop, ends, values,
     edges, most = 0, 0
     for i in range(len(starts) - 1):
         most = max(most, starts[i + 1] - starts[i])
-    place, partner, weight, added = (
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
-        np.empty(most),
-        np.empty(most),
-    )
+    place, partner, weight, added = (np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most), np.empty(most))
     for i in range(len(starts) - 1):
         count, total = 0, 0.0
         for at in range(starts[i], starts[i + 1]):

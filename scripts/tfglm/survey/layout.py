@@ -47,11 +47,7 @@ def check_header(path: Path, header: Sequence[str]) -> None:
 
 
 def own_layout(
-    path: Path,
-    header: Sequence[str],
-    dialect: Dialect,
-    decimal: str = "",
-    sources: Mapping[str, str] | None = None,
+    path: Path, header: Sequence[str], dialect: Dialect, decimal: str = "", sources: Mapping[str, str] | None = None
 ) -> tuple[Layout, dict[str, str]]:
     """A layout of all columns of a CSV or Parquet file that have a name and values that can be read, and remarks on columns.
     `decimal` is the character before its decimals, if the user names it. `sources` are the columns to describe, by plain

@@ -18,15 +18,7 @@ from tfglm.survey import collinear, screening
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import ColumnSummary, described
 from tfglm.survey.flights import COVARIATES
-from tfglm.survey.names import (
-    ARMS,
-    CONVERTED,
-    FEW_VALUES,
-    happening,
-    is_category,
-    is_identifier,
-    is_named,
-)
+from tfglm.survey.names import ARMS, CONVERTED, FEW_VALUES, happening, is_category, is_identifier, is_named
 from tfglm.survey.responses import (
     FEWEST_ROWS,
     MOST_MISSING,
@@ -113,11 +105,7 @@ class Proposal:
 
 
 def propose(
-    rows: pl.DataFrame,
-    columns: Sequence[ColumnSummary],
-    calendar: Calendar,
-    response: ProposedResponse,
-    flights: bool,
+    rows: pl.DataFrame, columns: Sequence[ColumnSummary], calendar: Calendar, response: ProposedResponse, flights: bool
 ) -> Proposal:
     """Propose a regression of the response that the columns allow. With `flights` the file has a shipped layout of flights,
     and the covariates are those known before the flight. Raises UserError if there is nothing to explain the response by."""
