@@ -9,6 +9,7 @@ from scipy import stats
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
+from tfglm.errors import counted
 from tfglm.formula.parse import term_of
 from tfglm.formula.terms import INTERCEPT
 from tfglm.inference.fitted import FREE, Fitted
@@ -96,7 +97,9 @@ def fit_deviations(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> It
     """Separation and collinearity."""
     if design.distribution.separates and not design.likelihood.firth:
         lost = (fit["rows_of_separated_levels"] + fit["rows_separated_across_terms"]) / fit["rows"]
-        said = f"{fit['coefficients_separated']:,} coefficients are infinite, with {percent(lost)} of the rows"
+        infinite = fit["coefficients_separated"]
+        are = "is" if infinite == 1 else "are"
+        said = f"{counted(infinite, 'coefficient')} {are} infinite, with {percent(lost)} of the rows"
         remedy = f"Write {'`firth: true`, or ' if design.distribution.counts_events else ''}`rare` to merge levels"
         yield Deviation("separation", LOST, lost, said, remedy)
     sizes = inflation(design, fitted)
