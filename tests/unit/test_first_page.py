@@ -96,7 +96,7 @@ def test_the_first_screen_has_three_effects_by_their_evidence_and_what_limits_tr
     said = " ".join(limits(fit, tests))
     assert "only 8 clusters of town" in said and "no joint test of sure:" in said and len(said) < 400
     assert limits(fit | {"std_errors": {"kind": "classical"}, "warnings": []}, tests[:1]) == [
-        "Intervals are right if rows are independent."
+        "Intervals are right if rows are independent and vary as the family says."
     ]
     # What is not clear is no strongest effect, and a curve without a clear slope has its shape.
     unclear = TermSentences("age", ["anything."], sizes=[Effect(0.1, -1.0, 1.2)])

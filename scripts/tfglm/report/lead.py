@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from tfglm.errors import short
 from tfglm.formula.names import without_class
 from tfglm.formula.parse import term_of
 from tfglm.report.inline import InlineAxis
@@ -18,8 +18,8 @@ from tfglm.results.accuracy import SERIAL
 MOST = 3
 """Effects that are shown, and warnings."""
 
-LONGEST_WARNING = 140
-"""Letters of a warning here; the section of the model has it whole."""
+LONGEST_WARNING = 200
+"""Letters of a warning here, without its remedy; the section of the model has it whole."""
 
 FEW_CLUSTERS = 30
 """Fewer clusters are named as a limit: intervals from them are wide, and their level is not sure."""
@@ -94,7 +94,10 @@ def axis(effects: Sequence[Effect]) -> InlineAxis:
 def limits(fit: Mapping[str, Any], tests: pd.DataFrame) -> list[str]:
     """What limits trust in the numbers of a regression, in sentences."""
     kind, found = fit["std_errors"]["kind"], []
-    warned = [f"Warning: {short(warning, LONGEST_WARNING)}." for warning in fit["warnings"][:MOST]]
+    warned = [
+        f"Warning: {shorten(warning.split('; ')[0], LONGEST_WARNING, placeholder=' ...')}."
+        for warning in fit["warnings"][:MOST]
+    ]
     if kind == "cluster":
         clusters, column = fit["std_errors"]["clusters"] or 0, fit["std_errors"]["column"]
         found.append(f"Intervals allow for rows with the same {column} being alike.")
@@ -104,10 +107,14 @@ def limits(fit: Mapping[str, Any], tests: pd.DataFrame) -> list[str]:
         found.append(f"Intervals allow for rows of close {fit['std_errors']['column']} being alike.")
     elif kind != "none":
         given = " given the random effects" if any(each["is_random"] for each in fit.get("smooths", [])) else ""
-        found.append(f"Intervals are right if rows are independent{given}.")
+        variance = " and vary as the family says" if kind == "classical" else ""
+        found.append(f"Intervals are right if rows are independent{given}{variance}.")
     else:
         found.append("There are no standard errors.")
-    untested = tests["term"][tests["p_value"].isna()].tolist() if kind != "none" else []
+    # Random effects have a standard deviation instead.
+    untested = [
+        term for term in tests["term"][tests["p_value"].isna()] if kind != "none" and not term_of(term).is_random
+    ]
     if untested:
         more = f" and {len(untested) - MOST} more" if len(untested) > MOST else ""
         found.append(
