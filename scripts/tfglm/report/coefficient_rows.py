@@ -72,6 +72,7 @@ def rows_and_scale(
     averaged: Collection[str] = (),
     most: int | None = MOST_LEVELS,
     order: str | None = None,
+    steps: Mapping[str, float] | None = None,
 ) -> tuple[list[Heading | PictureRow], Scale]:
     """Return the content of a picture of a table of coefficients with confidence limits: term by term, then the numbers,
     and the axis.
@@ -79,11 +80,11 @@ def rows_and_scale(
     `ratio` is the name of the exponential of a coefficient, if it has a meaning; `words` has the labels of levels, and the
     ranges of columns: no effect is of more of a number than that. Splines and polynomials are left out. Terms that are
     `averaged` have average effects in place of coefficients. `most` and `order` are `levels` and `order` of the config, and a
-    line says what is left out.
+    line says what is left out. `steps` are those of a picture with more rows.
     """
     holding = conditions(table, words) | dict.fromkeys(averaged, "on average")
     table = without_curves(table)
-    steps = steps_of(table, words)
+    steps = steps_of(table, words) if steps is None else steps
     numeric = table["level"] == ""
     units = table["term"].map(steps).astype(float).fillna(1.0)
     table = table.assign(**{name: table[name] * units for name in NUMBERS}, units=units)

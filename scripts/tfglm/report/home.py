@@ -259,8 +259,7 @@ def scale_of_effects(model: ModelResults) -> tuple[float, Words, pd.DataFrame | 
 
 def steps(model: ModelResults) -> dict[str, float]:
     """For how much more of a number the page shows its effect, by term."""
-    shown, _ = shown_effects(labelled_coefficients(model), *scale_of_effects(model))
-    return steps_of(without_curves(shown), model.words) if "ci_lower" in shown else {}
+    return shown_effects(labelled_coefficients(model), *scale_of_effects(model))[2]
 
 
 def scale_of_means(model: ModelResults) -> str:

@@ -11,7 +11,16 @@ from markupsafe import Markup
 from tfglm.formula.names import class_and_term, with_class
 from tfglm.formula.parse import term_of
 from tfglm.formula.terms import EventStudy
-from tfglm.report.coefficient_rows import NUMBERS, Heading, PictureRow, clearness, is_constant, rows_and_scale
+from tfglm.report.coefficient_rows import (
+    NUMBERS,
+    Heading,
+    PictureRow,
+    clearness,
+    is_constant,
+    rows_and_scale,
+    steps_of,
+    without_curves,
+)
 from tfglm.report.conditions import against, conditions, is_difference
 from tfglm.report.inline import InlineAxis
 from tfglm.report.words import Words, amount, logged, plain
@@ -66,10 +75,10 @@ def strongest_effects(
     multiplied by `rate` before it. `averages` are marginal effects on the scale of the coefficients, if there are such: they
     are drawn in place of coefficients that hold at some values of other columns only.
     """
-    shown, averaged = shown_effects(table, rate, words, averages)
+    shown, averaged, steps = shown_effects(table, rate, words, averages)
     if "ci_lower" not in shown or shown["ci_lower"].isna().all():
         return None
-    items, scale = rows_and_scale(shown, ratio, words, averaged)
+    items, scale = rows_and_scale(shown, ratio, words, averaged, steps=steps)
     compared = {str(term): against(str(term), rows, words) for term, rows in shown.groupby("term")}
     candidates: list[Candidate] = []
     term = more = ""
@@ -93,18 +102,19 @@ def strongest_effects(
 
 def shown_effects(
     table: pd.DataFrame, rate: float, words: Words, averages: pd.DataFrame | None
-) -> tuple[pd.DataFrame, set[str]]:
-    """The rows of a table that are effects, as `strongest_effects` takes it, and the terms that have average effects. Random
-    effects are no comparisons: their standard deviation is."""
+) -> tuple[pd.DataFrame, set[str], dict[str, float]]:
+    """The rows of a table that are effects, as `strongest_effects` takes it, the terms that have average effects, and `steps_of`
+    numbers. Random effects are no comparisons: their standard deviation is. But the picture has them, so they set steps."""
     averaged: set[str] = set()
     if averages is not None and "ci_lower" in table:
         table, averaged = on_average(table, averages, words)
     # Levels without a reference level have means, or intercepts, which are no effects.
     by_term = table.groupby("term")
     others = {term for term, rows in by_term if term not in averaged and not is_difference(rows)}
-    others |= {term for term in table["term"].unique() if term_of(str(term)).is_random}
-    shown = table[~table["term"].isin(others)]
-    return shown.assign(**{name: shown[name] * rate for name in NUMBERS if name in shown}), averaged
+    random = {term for term in table["term"].unique() if term_of(str(term)).is_random}
+    table = table.assign(**{name: table[name] * rate for name in NUMBERS if name in table})
+    drawn = without_curves(table[~table["term"].isin(others - random)])
+    return table[~table["term"].isin(others | random)], averaged, steps_of(drawn, words) if "ci_lower" in table else {}
 
 
 def on_average(table: pd.DataFrame, averages: pd.DataFrame, words: Words) -> tuple[pd.DataFrame, set[str]]:
