@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -29,7 +30,6 @@ from tfglm.report.class_effects import (
     sentences_of_order,
     with_labels_of_classes,
 )
-from tfglm.report.coefficient_rows import steps_of, without_curves
 from tfglm.report.drawn_means import DrawnMeans, by_factor, means_by_class, means_of_factor
 from tfglm.report.embedded import panels
 from tfglm.report.layer_graph import layer_graph
@@ -514,7 +514,8 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
         labelled_coefficients(model), model.fit.get("df_residual"), model.words, steps(model)
     ),
     "errors": lambda model: errors(model.fit),
-    "convergence": lambda model: convergence(model.fit),
+    # A number such as 1e-12 does not break.
+    "convergence": lambda model: re.sub(r"(?<=\de)-", "\u2011", convergence(model.fit)),
     "tests": joint_tests,
     "parallel": parallel_slopes,
     "instruments": instrument_tests,

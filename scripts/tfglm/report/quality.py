@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from tfglm.errors import counted
 from tfglm.report.inline import measure
-from tfglm.results.digits import fixed, four_that_count, percent
+from tfglm.results.digits import fixed, percent, significant
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def measures(metrics: Mapping, response: str, unit: str | None) -> list[QualityM
         shown.append(
             QualityMeasure(
                 "root mean square error",
-                f"{four_that_count(metrics['rmse'])}{in_units(unit)}",
-                f"{four_that_count(alone)}{in_units(unit)}",
+                f"{significant(metrics['rmse'], 4)}{in_units(unit)}",
+                f"{significant(alone, 4)}{in_units(unit)}",
                 "always the mean of these rows",
                 explains(metrics["r_squared"], metrics["rows"]),
                 (metrics["rmse"] / longest, alone / longest),

@@ -98,8 +98,8 @@ def fit_deviations(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> It
     if design.distribution.separates and not design.likelihood.firth:
         lost = (fit["rows_of_separated_levels"] + fit["rows_separated_across_terms"]) / fit["rows"]
         infinite = fit["coefficients_separated"]
-        are = "is" if infinite == 1 else "are"
-        said = f"{counted(infinite, 'coefficient')} {are} infinite, with {percent(lost)} of the rows"
+        verb = "is" if infinite == 1 else "are"
+        said = f"{counted(infinite, 'coefficient')} {verb} infinite, with {percent(lost)} of the rows"
         remedy = f"Write {'`firth: true`, or ' if design.distribution.counts_events else ''}`rare` to merge levels"
         yield Deviation("separation", LOST, lost, said, remedy)
     sizes = inflation(design, fitted)
