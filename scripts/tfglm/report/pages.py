@@ -50,7 +50,7 @@ def environment() -> jinja2.Environment:
     return shared
 
 
-BREAKS = re.compile(r"(?<=[_:/-])(?=[^\W\d])|(?<=\w{24})(?=\w)")
+BREAKS = re.compile(r"(?<=[_:/-])(?=[^\W\d])|(?<=[^\W_]{24})(?=[^\W_])")
 """Where a name may break: between its parts, and in one of more than 24 letters."""
 
 
