@@ -168,8 +168,8 @@ def test_a_path_in_words():
     ]
     table = pd.DataFrame(rows, columns=["term", "about", "estimate", "ci_lower", "ci_upper", "p_value", "note"])
     assert paths_in_words(table, "the mean of y", False) == [
-        "sunab(g, t): average since the treatment, effect on the mean of y 0.5 (0.1 to 0.9); joint test that all periods before "
-        "it have the effect 0: too few clusters."
+        "sunab(g, t): average since the treatment, effect on the mean of y 0.50 (0.10 to 0.90); joint test that all periods "
+        "before it have the effect 0: too few clusters."
     ]
     (sentence,) = paths_in_words(table.assign(p_value=0.25), "the rate of y", True)
-    assert "the rate of y times 1.649 (1.105 to 2.46)" in sentence and sentence.endswith("p = 0.2500.")
+    assert "the rate of y times 1.65 (1.11 to 2.46)" in sentence and sentence.endswith("p = 0.2500.")

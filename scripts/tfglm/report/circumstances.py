@@ -46,7 +46,9 @@ def circumstances(
     }
     facts += [(key.capitalize(), f"{model[key]}, {meaning}") for key, meaning in meanings.items() if model.get(key)]
     of_model = list(dict.fromkeys([response_column(model["formula"]), *covariates_in(model["formula"])]))
-    facts += [("Derived", f"{name} = {derived[name]}") for name in of_model if name in derived]
+    facts += [
+        ("Derived", f"{name} = {derived[name]}") for name in of_model if name in derived and name in model["formula"]
+    ]
     merged = [
         merged_levels(name, columns[name], known + account["splits"]["train"]["dropped"].get(NOT_IN_SUBSET, 0))
         for name in of_model

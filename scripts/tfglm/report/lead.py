@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from tfglm.formula.names import without_class
 from tfglm.formula.parse import term_of
+from tfglm.formula.terms import EventStudy
 from tfglm.report.inline import InlineAxis
 from tfglm.report.sentences import Effect, TermSentences
 from tfglm.results.accuracy import SERIAL
@@ -111,10 +112,9 @@ def limits(fit: Mapping[str, Any], tests: pd.DataFrame) -> list[str]:
         found.append(f"Intervals are right if rows are independent{given}{variance}.")
     else:
         found.append("There are no standard errors.")
-    # Random effects have a standard deviation instead.
-    untested = [
-        term for term in tests["term"][tests["p_value"].isna()] if kind != "none" and not term_of(term).is_random
-    ]
+    kinds = {term: term_of(without_class(term)) for term in tests["term"][tests["p_value"].isna()] if kind != "none"}
+    # Random effects have a standard deviation instead, and event studies tests of their periods.
+    untested = [term for term, each in kinds.items() if not (each.is_random or isinstance(each, EventStudy))]
     if untested:
         more = f" and {len(untested) - MOST} more" if len(untested) > MOST else ""
         found.append(

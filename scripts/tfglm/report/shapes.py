@@ -13,7 +13,7 @@ from tfglm.report.class_effects import compares_classes
 from tfglm.report.curves import Curve, curves_of, surfaces_of
 from tfglm.report.words import Words
 from tfglm.results.compare import response_of
-from tfglm.results.digits import four_that_count, p_in_words
+from tfglm.results.digits import four_that_count, p_in_words, with_error
 from tfglm.results.event_study import AVERAGE, BEFORE
 
 MOST_TURNS = 4
@@ -89,7 +89,8 @@ def paths_in_words(studies: pd.DataFrame, subject: str, is_ratio: bool) -> list[
     for term, rows in studies.groupby("term", sort=False):
         (average,) = rows[rows["about"] == AVERAGE].to_dict("records")
         limits = [average[name] for name in ("estimate", "ci_lower", "ci_upper")]
-        effect, *ends = (four_that_count(math.exp(value) if is_ratio else value) for value in limits)
+        size, *around = (math.exp(value) if is_ratio else value for value in limits)
+        effect, ends = with_error(size, around, 2)
         between = f" ({' to '.join(ends)})" if np.isfinite(limits).all() else ""
         what = f"{subject} times {effect}" if is_ratio else f"effect on {subject} {effect}"
         sentence = f"{term}: average since the treatment, {what}{between}"
