@@ -460,9 +460,9 @@ def test_random_effects_have_their_standard_deviations_and_those_of_the_residual
     fit = {"smooths": [effects, none, {"term": "s(x)", "is_random": False}], "sigma": 1.31004}
     words = Words({}, {}, names={"g": "School"})
     assert variance_components(fit, words).to_numpy().tolist() == [
-        ["School", "1.83", "1.338 to 2.505"],
+        ["School", "1.830", "1.338 to 2.505"],
         ["s(h, bs=re)", "0", ""],
-        ["residuals", "1.31", ""],
+        ["residuals", "1.310", ""],
     ]
     assert variance_components({"smooths": [{"term": "s(x)", "is_random": False}]}, words) is None
     said = accuracy.errors(fit | {"std_errors": {"kind": "classical"}})

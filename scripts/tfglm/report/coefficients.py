@@ -12,7 +12,7 @@ from tfglm.report.coefficient_rows import is_constant
 from tfglm.report.conditions import against, conditions
 from tfglm.report.pages import numbers_as_text
 from tfglm.report.words import Words, amount, plain
-from tfglm.results.digits import four_that_count, p_value
+from tfglm.results.digits import p_value, significant
 from tfglm.results.statuses import status_of
 
 
@@ -135,15 +135,15 @@ def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | 
     rows = []
     for smooth in random:
         # A variance that is estimated as 0 has no entry.
-        ends = [four_that_count(smooth[end]) for end in ("std_dev_lower", "std_dev_upper") if end in smooth]
-        rows.append((words.term(smooth["term"]), four_that_count(smooth.get("std_dev", 0.0)), " to ".join(ends)))
+        ends = [significant(smooth[end], 4) for end in ("std_dev_lower", "std_dev_upper") if end in smooth]
+        rows.append((words.term(smooth["term"]), significant(smooth.get("std_dev", 0.0), 4), " to ".join(ends)))
         for each in smooth.get("correlations", ()):
             ends = [
-                four_that_count(each[f"correlation_{end}"]) for end in ("lower", "upper") if "correlation_lower" in each
+                significant(each[f"correlation_{end}"], 4) for end in ("lower", "upper") if "correlation_lower" in each
             ]
             pair = f"correlation of {words.term(smooth['term'])} and {words.term(each['term'])}"
-            rows.append((pair, four_that_count(each["correlation"]), " to ".join(ends)))
-    rows += [("residuals", four_that_count(fit["sigma"]), "")] if "sigma" in fit else []
+            rows.append((pair, significant(each["correlation"], 4), " to ".join(ends)))
+    rows += [("residuals", significant(fit["sigma"], 4), "")] if "sigma" in fit else []
     return pd.DataFrame(rows, columns=["", "standard deviation", "95 % interval"])
 
 
@@ -160,7 +160,7 @@ def absorbed_effects(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | Non
     rows = [
         {"": words.term(each["factor"])}
         | {name: f"{each[key]:,}" for name, key in columns.items()}
-        | {"standard deviation of effects": four_that_count(each["variance_of_effects"] ** 0.5)}
+        | {"standard deviation of effects": significant(each["variance_of_effects"] ** 0.5, 4)}
         for each in fit.get("absorbed", {}).get("factors", [])
         if "connected_sets" in each  # absent in a fit of an earlier version
     ]

@@ -18,7 +18,7 @@ from tfglm.report.inline import bars, part_of
 from tfglm.report.pages import render
 from tfglm.report.ratios import round_values
 from tfglm.report.words import Words
-from tfglm.results.digits import four_that_count, percent
+from tfglm.results.digits import four_that_count, percent, significant
 
 MOST_COLUMNS, MOST_LEVELS, MOST_FREQUENT, MOST_BINS = 100, 12, 6, 24
 """Columns on the page, levels of a factor that are all shown, those of a larger factor, and bars of a number."""
@@ -268,4 +268,4 @@ def cell_of_numbers(numbers: np.ndarray, is_share: bool) -> str:
     if not len(numbers):
         return ""
     mean = float(numbers.mean())
-    return in_percent(mean) if is_share else f"{four_that_count(mean)} ({four_that_count(float(numbers.std()))})"
+    return in_percent(mean) if is_share else f"{significant(mean, 4)} ({significant(float(numbers.std()), 4)})"
