@@ -138,10 +138,11 @@ def steps_of(table: pd.DataFrame, words: Words) -> dict[str, float]:
     Parameters
     ----------
     table
-        Coefficients with confidence limits, `without_curves`.
+        Coefficients with confidence limits.
     words
         The ranges of columns.
     """
+    table = without_curves(table)
     numeric = table["level"] == ""
     levels, numbers = table[~numeric], table[numeric]
     own = {without_class(str(term)): rows for term, rows in table.groupby("term")}

@@ -514,8 +514,7 @@ REGRESSION: dict[str, Callable[[ModelResults], Any]] = {
         labelled_coefficients(model), model.fit.get("df_residual"), model.words, steps(model)
     ),
     "errors": lambda model: errors(model.fit),
-    # A number such as 1e-12 does not break.
-    "convergence": lambda model: re.sub(r"(?<=\de)-", "\u2011", convergence(model.fit)),
+    "convergence": lambda model: re.sub(r"(?<=\de)-", "\u2011", convergence(model.fit)),  # 1e-12 is one word
     "tests": joint_tests,
     "parallel": parallel_slopes,
     "instruments": instrument_tests,

@@ -128,10 +128,8 @@ def reasons(account: dict) -> dict[str, int]:
 def text(account: dict) -> list[str]:
     """Describe the table in sentences, and list the merged levels."""
     used = sum(split["used"] for split in account["splits"].values())
-    sentences = [
-        f"Of {account['read']:,} rows read, {used:,} are used. The others were dropped, and each is counted under one reason; a "
-        "row that lacks several values, under their names together."
-    ]
+    others = " The others were dropped, and each is counted under one reason; one that lacks several values, under all names."
+    sentences = [f"Of {account['read']:,} rows read, {used:,} are used.{others if used < account['read'] else ''}"]
     if account.get("subsets"):
         sentences.append("A model with a `subset` uses only some of these; its part of the first page counts them.")
     for column, rare in account["rare"].items():

@@ -11,16 +11,7 @@ from markupsafe import Markup
 from tfglm.formula.names import class_and_term, with_class
 from tfglm.formula.parse import term_of
 from tfglm.formula.terms import EventStudy
-from tfglm.report.coefficient_rows import (
-    NUMBERS,
-    Heading,
-    PictureRow,
-    clearness,
-    is_constant,
-    rows_and_scale,
-    steps_of,
-    without_curves,
-)
+from tfglm.report.coefficient_rows import NUMBERS, Heading, PictureRow, clearness, is_constant, rows_and_scale, steps_of
 from tfglm.report.conditions import against, conditions, is_difference
 from tfglm.report.inline import InlineAxis
 from tfglm.report.words import Words, amount, logged, plain
@@ -113,7 +104,7 @@ def shown_effects(
     others = {term for term, rows in by_term if term not in averaged and not is_difference(rows)}
     random = {term for term in table["term"].unique() if term_of(str(term)).is_random}
     table = table.assign(**{name: table[name] * rate for name in NUMBERS if name in table})
-    drawn = without_curves(table[~table["term"].isin(others - random)])
+    drawn = table[~table["term"].isin(others - random)]
     return table[~table["term"].isin(others | random)], averaged, steps_of(drawn, words) if "ci_lower" in table else {}
 
 

@@ -97,9 +97,7 @@ def fit_deviations(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> It
     """Separation and collinearity."""
     if design.distribution.separates and not design.likelihood.firth:
         lost = (fit["rows_of_separated_levels"] + fit["rows_separated_across_terms"]) / fit["rows"]
-        infinite = fit["coefficients_separated"]
-        verb = "is" if infinite == 1 else "are"
-        said = f"{counted(infinite, 'coefficient')} {verb} infinite, with {percent(lost)} of the rows"
+        said = f"{counted(fit['coefficients_separated'], 'infinite coefficient')}, with {percent(lost)} of the rows"
         remedy = f"Write {'`firth: true`, or ' if design.distribution.counts_events else ''}`rare` to merge levels"
         yield Deviation("separation", LOST, lost, said, remedy)
     sizes = inflation(design, fitted)
