@@ -15,7 +15,8 @@ from tfglm.config.data import DataConfig
 from tfglm.config.messages import validated
 from tfglm.config.models import ModelConfig
 from tfglm.config.networks import NetworkConfig
-from tfglm.config.tables import PicturesConfig, TablesConfig
+from tfglm.config.pictures import PicturesConfig
+from tfglm.config.tables import TablesConfig
 from tfglm.errors import UserError
 
 # What is shipped ------------------------------------------------------------------------------------------------------
