@@ -84,6 +84,18 @@ def test_linear_mixed_models_agree_with_lme4(name):
     np.testing.assert_allclose(of_levels[[each["term"] for each in smooths]], effects, rtol=1e-5)
     assert sum(each["edf"] for each in smooths) == pytest.approx(fitted.fit["effective_coefficients"] - 3)
     assert any("singular" in warning for warning in fitted.fit["warnings"]) == (name == "a singular covariance")
+    # From a far origin, the same effects have another correlation; its interval and degrees of freedom stay possible.
+    if name == "a singular covariance":
+        return
+    far = tfglm.fit(formula, data.assign(x=data.x + 1e6)).fit["smooths"]
+    assert [each["edf"] for each in far] == pytest.approx([each["edf"] for each in smooths], rel=1e-4)
+    (pair,) = (
+        pair
+        for each in far
+        for pair in each["correlations"]
+        if {each["term"], pair["term"]} == {"s(g, bs=re)", "s(g, x, bs=re)"}
+    )
+    assert -1 < pair["correlation_lower"] < pair["correlation"] < pair["correlation_upper"] < -0.99
 
 
 @pytest.mark.parametrize(("family", "link"), [("binomial", None), ("poisson", None), ("gamma", "log")])

@@ -18,10 +18,9 @@ import scipy.sparse
 
 from tfglm.design.design import Design
 from tfglm.errors import UserError
-from tfglm.solvers.information import Factored
 from tfglm.solvers.objective import Solution
 from tfglm.solvers.reml import Derivatives, Parameters, Penalties, WorkingModel
-from tfglm.solvers.smooth_report import QUANTILE, WIDEST, rows_of
+from tfglm.solvers.smooth_report import QUANTILE, WIDEST
 
 DIFFERENCE = 1e-5
 """The step of parameters for derivatives of standard deviations and correlations."""
@@ -53,21 +52,11 @@ class CorrelatedTerms:
         rows = ((m[row, 0] * scale, *m[row, 1:row]) for row, scale in enumerate(scales, start=1))
         return {name: list(map(float, row)) for name, row in zip(self.factors, rows, strict=True)}
 
-    def covariance(self, design: Design, change: np.ndarray, variances: np.ndarray) -> np.ndarray:
-        """The covariance of u on the scale of the data, [terms, terms], from the `variances` of v on the scale of the fit, after
-        a step I - Delta = `change`."""
+    def root(self, design: Design, change: np.ndarray, variances: np.ndarray) -> np.ndarray:
+        """R, [terms, terms], where R R' is the covariance of u on the scale of the data. The `variances` are those of v on the
+        scale of the fit, and `change` is a step I - Delta."""
         scales = np.array([1.0, *(design.numeric_by_name[name].scale[0] for name in self.factors)])
-        root = np.linalg.inv(self.m(design) @ change).T * np.sqrt(variances) / scales[:, None]
-        return root @ root.T
-
-    def effective_coefficients(self, design: Design, factored: Factored, ridge: np.ndarray) -> np.ndarray:
-        """The effective degrees of freedom of u, [terms]. `factored` is H + P, and `ridge` [p] the diagonal of P, of v."""
-        terms, levels = self.places.shape
-        inverse = rows_of(factored.solve, self.places.ravel(), design.size)[:, self.places.ravel()]
-        by_level = np.einsum("alml->lam", inverse.reshape(terms, levels, terms, levels))
-        shrunk = np.eye(terms) - by_level * ridge[self.places].T[:, None, :]
-        m = self.m(design).T
-        return np.einsum("ja,lab,bj->j", np.linalg.inv(m), shrunk, m)
+        return np.linalg.inv(self.m(design) @ change).T * np.sqrt(variances) / scales[:, None]
 
 
 @dataclass(frozen=True)
@@ -143,7 +132,7 @@ def whole(model: WorkingModel, parameters: Parameters, correlated: Correlated, b
     among = np.unique(np.concatenate([group.places.ravel() for group in correlated.groups]))
     rank = np.full(size, -1)
     rank[among] = np.arange(len(among))
-    inverse = rows_of(factored.solve, among, size)
+    inverse = factored.inverse_rows(among, size)
 
     def symmetric(one: np.ndarray, other: np.ndarray, values: np.ndarray) -> scipy.sparse.csr_array:
         matrix = scipy.sparse.csr_array((values, (rank[one], rank[other])), shape=(len(among), len(among)))
@@ -201,9 +190,9 @@ def profiled(hessian: np.ndarray, others: np.ndarray, some: np.ndarray) -> np.nd
 def reported(
     correlated: Correlated, solution: Solution, penalties: Penalties, parameters: Parameters, covariance: np.ndarray
 ) -> dict[str, dict]:
-    """What fit.json says of correlated random effects on the scale of the data, by their term: effective degrees of freedom,
-    standard deviations, and correlations with the terms before, with intervals of 95 %. `covariance` is that of log lambda, log
-    phi and Delta. Standard deviations have intervals of their logarithms, and correlations of Fisher's z, by the delta method."""
+    """What fit.json says of correlated random effects on the scale of the data, by their term: standard deviations, and
+    correlations with the terms before, with intervals of 95 %. `covariance` is that of log lambda, log phi and Delta.
+    Standard deviations have intervals of their logarithms, and correlations of Fisher's z, by the delta method."""
     design, infinite = solution.objective.design, parameters.log_lambda >= penalties.highest
     here, found = np.append(parameters.vector, np.zeros(len(correlated.pairs))), dict[str, dict]()
     for number, group in enumerate(correlated.groups):
@@ -221,20 +210,23 @@ def reported(
             log_lambda, log_phi, delta = np.split(vector, [len(infinite), len(infinite) + 1])
             variances = np.exp(log_phi - log_lambda[terms]) / penalties.weights[terms, group.places[:, 0]]
             change = correlated.steps(delta)[number][1]
-            matrix = group.covariance(design, change, np.where(infinite[terms], 0.0, variances))
+            root = group.root(design, change, np.where(infinite[terms], 0.0, variances))
+            # Fisher's z is the arsinh of r / (1 - r^2)^1/2, by an area that is not lost to rounding where r is near 1.
+            areas = [np.outer(root[one], root[other]) - np.outer(root[other], root[one]) for one, other in pairs]
             with np.errstate(divide="ignore", invalid="ignore"):
-                deviations = np.sqrt(np.diag(matrix))
-                scaled = np.clip(matrix / deviations / deviations[:, None], -1.0, 1.0)
-                return np.append(np.log(deviations), np.arctanh([scaled[pair] for pair in pairs]))
+                ratios = [
+                    root[pair[0]] @ root[pair[1]] / np.sqrt(np.sum(area**2) / 2)
+                    for pair, area in zip(pairs, areas, strict=True)
+                ]
+                return np.append(np.log(np.linalg.norm(root, axis=1)), np.arcsinh(ratios))
 
         values, steps = summary(here), DIFFERENCE * np.eye(len(here))
         with np.errstate(invalid="ignore"):
             slope = np.array([summary(here + step) - summary(here - step) for step in steps]).T / (2 * DIFFERENCE)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, covariance, slope), 0.0))
-        edf = group.effective_coefficients(design, solution.information, solution.objective.ridge)
         for place, (term, name) in enumerate(zip(terms, names, strict=True)):
             alone = 0.0 if infinite[term] else float(np.exp(0.5 * (parameters.log_phi - parameters.log_lambda[term])))
-            found[name] = {"edf": float(edf[place]), "std_dev_at_origin": alone, "correlations": []}
+            found[name] = {"std_dev_at_origin": alone, "correlations": []}
             if np.isfinite(values[place]):
                 found[name] |= interval("std_dev", values[place], error[place], np.exp)
         for place, (first, later) in enumerate(pairs, start=len(terms)):

@@ -195,6 +195,17 @@ class Factored:
         step[blocks.eliminated] = (on_eliminated - dense @ blocks.b) / blocks.d
         return step
 
+    def inverse_rows(self, places: np.ndarray, size: int) -> np.ndarray:
+        """The rows of (X'WX)^-1 at some places, [places, p = size], as `solve` has one."""
+        blocks, unit = self.blocks, (places[:, None] == np.arange(size)).astype(float)
+        on_dense, on_eliminated = unit[:, blocks.dense], unit[:, blocks.eliminated]
+        right = on_dense - (on_eliminated / blocks.d) @ blocks.b.T
+        dense = scipy.linalg.cho_solve((self.factor, True), right.T).T
+        rows = np.zeros_like(unit)
+        rows[:, blocks.dense] = dense
+        rows[:, blocks.eliminated] = (on_eliminated - dense @ blocks.b) / blocks.d
+        return rows
+
     def schur_inverse(self) -> np.ndarray:
         """S^-1."""
         return scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.factor)))

@@ -180,14 +180,12 @@ def solve(start: Solution) -> Solution:
     covariance = covariance_of(at_end.hessian, which)
     root, last = root_of(covariance), len(penalties.smooths)
     moved = np.delete(root, last, axis=1) @ at_end.moved
-    facts = report(solution, penalties, parameters, found.model, covariance[: last + 1, : last + 1])
+    of_terms = reported(correlated, solution, penalties, parameters, covariance)
+    # The test that one of correlated terms is absent would depend on the origin.
+    facts = report(solution, penalties, parameters, found.model, covariance[: last + 1, : last + 1], of_terms)
+    for entry in facts["smooths"]:
+        entry.update(of_terms.get(entry["term"], {}))
     if correlated.groups:
-        of_terms = reported(correlated, solution, penalties, parameters, covariance)
-        for entry in facts["smooths"]:
-            if entry["term"] in of_terms:
-                for key in ("statistic", "weights"):
-                    entry.pop(key, None)  # the test that one of them is absent would depend on the origin
-                entry.update(of_terms[entry["term"]])
         facts["origins"] = correlated.origins(solution.objective.design)
     return replace(
         solution,

@@ -1,6 +1,6 @@
 """The report of smooth terms and random effects: REML, lambdas, standard deviations and tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -24,10 +24,15 @@ MOST_LEVELS, LARGEST_TEST = 2_000, 20_000_000
 
 
 def report(
-    solution: Solution, penalties: Penalties, parameters: Parameters, model: WorkingModel, covariance: np.ndarray
+    solution: Solution,
+    penalties: Penalties,
+    parameters: Parameters,
+    model: WorkingModel,
+    covariance: np.ndarray,
+    untested: Collection[str],
 ) -> dict:
     """The entries of fit.json: V as `reml`, and for each smooth term what it was estimated to be. `covariance` is that of log
-    lambda and log phi."""
+    lambda and log phi. Terms that are `untested` have no test."""
     objective, point = solution.objective, solution.point
     phi = float(np.exp(parameters.log_phi))
     inverse, blocks = np.zeros(objective.design.size), solution.information.blocks
@@ -40,7 +45,7 @@ def report(
     for place, smooth in enumerate(penalties.smooths):
         if place and smooth is penalties.smooths[place - 1]:
             continue
-        entry = smooth_entry(solution, smooth, inverse, means) | shared(solution, smooth)
+        entry = smooth_entry(solution, smooth, inverse, means, smooth.term not in untested) | shared(solution, smooth)
         if smooth.columns:
             of_columns = zip(smooth.columns, which[place:], strict=False)
             entry["margins"] = [{"column": column} | smoothing for column, smoothing in of_columns]
@@ -106,7 +111,9 @@ def lambdas_in_words(penalties: Penalties, log_lambda: np.ndarray) -> list[dict]
     ]
 
 
-def smooth_entry(solution: Solution, smooth: Smoothing, inverse: np.ndarray, means: np.ndarray) -> dict:
+def smooth_entry(
+    solution: Solution, smooth: Smoothing, inverse: np.ndarray, means: np.ndarray, is_tested: bool
+) -> dict:
     """The entry of fit.json for a smooth term, without lambda. `inverse` [p] is the diagonal of (H + P)^-1, and `means` [p] are
     those of columns that are not centred."""
     objective = solution.objective
@@ -121,7 +128,7 @@ def smooth_entry(solution: Solution, smooth: Smoothing, inverse: np.ndarray, mea
     if smooth.by:
         entry["by"] = smooth.by
     if smooth.is_random or np.all(objective.ridge[places] > 0):
-        is_tested = objective.design.inference.std_errors in OF_POSTERIOR
+        is_tested = is_tested and objective.design.inference.std_errors in OF_POSTERIOR
         return entry | (tested_as_random(solution, smooth, places) if is_tested else {})
     return entry | tested(solution, places, means)
 
