@@ -264,6 +264,9 @@ def test_fits_of_one_table_are_compared_and_of_other_rows_refused():
         first.compare(other)
     with pytest.raises(UserError, match=r"^compare: expected models"):
         small.compare(FRAME)
+    # A formula derives the column of combinations, which selects no rows.
+    joint, apart = (tfglm.fit(f"distance ~ late | {factors}", FRAME) for factors in ("carrier^day", "carrier + day"))
+    assert list(joint.compare(apart).tests["problem"].str.contains("absorb different factors")) == [True]
 
 
 QUOTED = {

@@ -162,3 +162,7 @@ def test_what_cannot_be_fitted_is_refused_in_words():
         tfglm.fit("count ~ x + (x | g)", data, family="negative_binomial")
     with pytest.raises(UserError, match="random slopes of a number"):
         tfglm.fit("y ~ x + (kind | g)", data.assign(kind=np.where(data.z > 0, "a", "b")))
+    with pytest.raises(UserError, match=r"`\(log\(x\) \| g\)`: random effects are written .* define other columns"):
+        tfglm.fit("y ~ x + (log(x) | g)", data)
+    with pytest.raises(UserError, match="the number that multiplies it is the same in all"):
+        tfglm.fit("y ~ z + (x | g)", data.assign(x=1.0))

@@ -128,6 +128,8 @@ def test_rows_that_count_otherwise_are_remarked(panel):
             "no absorbed factor determines `w`; add",
         ),
         (lambda frame: frame, FORMULA.replace("x +", "C(year) +"), "`year` is in the formula too"),
+        (lambda frame: frame, "y ~ sunab(cohort, nix) | unit", "no column `nix` in `sunab\\(cohort, nix\\)`"),
+        (lambda frame: frame, "y ~ x | unit | w ~ sunab(cohort, year)", "sunab\\(\\) is neither instrument nor"),
     ],
 )
 def test_what_makes_no_event_study_is_refused(panel, change, formula, said):

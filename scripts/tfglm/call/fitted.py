@@ -337,8 +337,9 @@ class FittedModel(Model):
         said = fit["provenance"]
         inputs = [{"file": file.manifest.file, "xxh128": f"{file.manifest.read:,} rows"} for file in self._ingested]
         data = {key: value for key, value in said["data"].items() if key not in ("columns", "order")}
-        # A subset is a derived frequency too, whose name has that of the model.
-        data["derive"] = {key: sql for key, sql in data.get("derive", {}).items() if not key.startswith(SUBSET)}
+        # A formula and a subset derive columns too, which select no rows.
+        own = self._sections["data"].get("derive", {})
+        data["derive"] = {key: sql for key, sql in data.get("derive", {}).items() if key in own}
         model = {**said["model"], "frequency": self._sections["models"][self.name].get("frequency")}
         return {**fit, "provenance": {**said, "inputs": inputs, "data": data, "model": model}}
 

@@ -297,8 +297,11 @@ def check_names(sql: str, where: str, known: Collection[str], unlisted: Collecti
 
 
 def as_written(message: str) -> str:
-    """A message about the subset of a model with the key and the condition that the user has."""
+    """A message about the subset or the event study of a model with what the user has written."""
     message = re.sub(r"CASE WHEN \((.*?)\) THEN \w+ ELSE 0 END", r"\1", message)
+    message = re.sub(
+        r"`REPLACE\(.*?CASE WHEN (\w+) IS NULL .*? \|\| (\w+) \|\| '\|'.*?'\|', ''\)`", r"`sunab(\1, \2)`", message
+    )
     return re.sub(r"^data\.derive\.subset_(\w+)", r"models.\1.subset", message)
 
 

@@ -148,7 +148,7 @@ def term_of(name: str) -> Term:
     return Interaction(tuple(factors)) if others else first
 
 
-BAR = re.compile(r"\(([^()|]*)(\|\|?)([^()|]*)\)")
+BAR = re.compile(r"(?<![\w.])\(((?:[^()|]|\([^()|]*\))*)(\|\|?)((?:[^()|]|\([^()|]*\))*)\)")
 """lme4's notation of random effects, as in `(1 | carrier)`."""
 
 

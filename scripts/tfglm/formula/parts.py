@@ -75,6 +75,10 @@ def with_instruments(parts: Parts, instruments: str) -> Parts:
     endogenous = instruments.partition("~")[0].strip()
     if not endogenous:
         raise ValueError(f"`| {instruments}` names instruments of no term; write them as in y ~ x | d {instruments}")
+    if any(match[1] for match in EVENT_STUDY.finditer(instruments)):
+        raise ValueError(
+            "sunab() is neither instrument nor endogenous; write it before the `|`, or use C(cohort):C(period)"
+        )
     known = {" ".join(term.split()) for term in parts.formula.split("+")}
     added = [term.strip() for term in endogenous.split("+") if " ".join(term.split()) not in known]
     return replace(parts, formula=" + ".join([parts.formula.rstrip(), *added]), instruments=instruments)

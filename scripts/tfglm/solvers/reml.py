@@ -112,9 +112,10 @@ class Penalties:
                 smooths.append(smooth)
                 rows.append(row)
                 if not information[row > 0].any():
+                    value = "the same" if smooth.beside else "0"  # correlated slopes have a number less its mean
                     raise UserError(
-                        f"models.{objective.design.model}.formula: `{smooth.term}`: the number that multiplies it is 0 in all "
-                        "training rows with a weight; remove the term"
+                        f"models.{objective.design.model}.formula: `{smooth.term}`: the number that multiplies it is {value} in "
+                        "all training rows with a weight; remove the term"
                     )
                 seen = (row > 0) & (information > SEEN_ABOVE * information[row > 0].max())
                 equal = np.log(information[seen] / row[seen])
