@@ -142,6 +142,8 @@ def test_i_of_an_absorbed_factor_leaves_its_reference_out(panel):
     table = tfglm.fit("y ~ x + i(year, treated, 2002) | unit + year", frame, std_errors="cluster(unit)", tests="all")
     cells = [(frame["year"] == year) * frame["treated"] for year in range(2001, 2007) if year != 2002]
     estimates, covariance = by_columns(frame, cells, np.ones(len(frame)))
+    with pytest.raises(UserError, match="the formula has no sunab"):
+        table.table("event_study")
     found = table.coefficients.drop(("C(year):treated", "2002"))
     np.testing.assert_allclose(found["estimate"], estimates, rtol=1e-9)
     np.testing.assert_allclose(found["std_error"], np.sqrt(np.diag(covariance)), rtol=1e-9)

@@ -124,8 +124,9 @@ def test_weak_instruments_have_a_warning(panel):
     assert fitted(panel).fit["warnings"] == []
 
 
-def test_an_exact_fit_has_estimates_alone(panel):
-    model = fitted(panel.assign(y=1 + 2 * panel["x"] - panel["d"]))
+@pytest.mark.parametrize("std_errors", ["classical", "robust"])
+def test_an_exact_fit_has_estimates_alone(panel, std_errors):
+    model = fitted(panel.assign(y=1 + 2 * panel["x"] - panel["d"]), std_errors=std_errors)
     assert model.coefficients["estimate"].tolist() == pytest.approx([1, 2, -1])
     assert (
         model.fit["perfect_fit"] and model.table("instruments").empty and model.coefficients["std_error"].isna().all()

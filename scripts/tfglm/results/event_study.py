@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 
 from tfglm.design.terms import DesignTerm
+from tfglm.errors import UserError
 from tfglm.formula.terms import BETWEEN_COLUMNS, EventStudy
 from tfglm.results.coefficients import combinations
 from tfglm.results.estimates import Estimates
@@ -23,9 +24,14 @@ def event_study(estimated: Estimates, confidence: float) -> pd.DataFrame:
     periods. The last row is a Wald test that all periods before are 0.
 
     Columns: term, about, value (the period or the cohort), estimate, std_error, z or t, df (with clusters), p_value,
-    neg_log10_p, ci_lower, ci_upper, rows, F or chi_squared and df_numerator of the joint test, note.
+    neg_log10_p, ci_lower, ci_upper, rows, F or chi_squared and df_numerator of the joint test, note. Raises UserError for a model
+    without event studies.
     """
     tables = [table_of(estimated, term, confidence) for term in estimated.design.terms if is_study(term)]
+    if not tables:
+        raise UserError(
+            "event_study: the formula has no sunab(); write one, as in y ~ sunab(cohort, year) | unit + year"
+        )
     return pd.concat(tables, ignore_index=True)
 
 

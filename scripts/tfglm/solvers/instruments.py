@@ -193,7 +193,9 @@ def fit(start: Solution, structural: Design) -> Fitted:
         rows=by_coefficient(design, objective.counted.original_counts, "rows")[kept],
         responses=by_coefficient(design, objective.counted.original_counts, "response")[kept],
         null_vectors=solution.objective.null_vectors,
-        covariance=covariance if has_tests else replace(covariance, dispersion=np.nan),
+        covariance=covariance
+        if has_tests
+        else Classical(bread=covariance.bread, dispersion=np.nan, df_residual=covariance.df_residual),
     )
     assert structural.instruments
     endogenous, names = structural.instruments.endogenous, [term.name for term in structural.instruments.terms]
