@@ -22,9 +22,9 @@ if NO_TEXT:
 
 
 rule init:
+    """Inspect a file of data, and write a config that fits a first regression to it."""
     log:
         "logs/init.log",
-    """Inspect a file of data, and write a config that fits a first regression to it."""
     localrule: True
     conda:
         "../envs/tfglm.yaml"
