@@ -8,7 +8,8 @@ from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from pools import fit_files, ingest_frame
 from tfglm.results import checks
-from tfglm.results.checks import AMBER, GREEN, MISFIT, RED, Deviation, held_out_calibration, inflation
+from tfglm.results.checks import inflation
+from tfglm.results.verdicts import AMBER, GREEN, MISFIT, RED, Check, Deviation, held_out_calibration
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def frame() -> pd.DataFrame:
 def verdicts(frame, tmp_path_factory):
     file = ingest_frame(frame, tmp_path_factory.mktemp("rows"))
 
-    def of(formula: str, family: str = "gaussian", **settings) -> dict[str, checks.Check]:
+    def of(formula: str, family: str = "gaussian", **settings) -> dict[str, Check]:
         design, fitted, _ = fit_files([file], formula, family, **settings)
         found = checks.checks(design.as_fitted(fitted.summary), fitted, fitted.summary, [file])
         assert all(bool(each.remedy) == (each.verdict != GREEN) for each in found)

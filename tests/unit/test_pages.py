@@ -27,8 +27,8 @@ from tfglm.report.strongest import short_table, strongest_effects
 from tfglm.report.table_one import Characteristic, CountedLevel, DescribedColumn
 from tfglm.report.words import NO_WORDS, Words
 from tfglm.results import accuracy, compare, held_out, nested
-from tfglm.results.checks import VERDICTS, Check
 from tfglm.results.digits import fixed, four_digits, four_that_count, minus, p_value, percent, statistic, two_digits
+from tfglm.results.verdicts import VERDICTS, Check
 
 HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
 

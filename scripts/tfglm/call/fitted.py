@@ -36,6 +36,7 @@ from tfglm.report.words import NO_WORDS
 from tfglm.results import checks, csv_files, margins
 from tfglm.results.compare import ComparedModel, refuse_other_rows
 from tfglm.results.fit_tables import MARGINAL, TABLES
+from tfglm.results.verdicts import Check
 
 OF_DATA = ("where", "derive", "split", "missing", "rare", "order", "seed", "bad_rows")
 """Keys of the section `data` that are keywords."""
@@ -150,7 +151,7 @@ class FittedModel(Model):
             raise UserError("checks need the rows, and a pickled fit has none; fit again")
         with quietly(self.name):
             found = checks.checks(self._saved.design, self._saved.fitted, self.fit, self._ingested)
-        return pd.DataFrame(found, columns=checks.Check._fields)
+        return pd.DataFrame(found, columns=Check._fields)
 
     def margins(self) -> pd.DataFrame:
         """Return the average marginal effects: what each covariate changes in the mean response.

@@ -36,6 +36,8 @@ from tfglm.networks.optimizers import SummedFirst, optimizer
 from tfglm.networks.pipeline import Batch, Batches
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 
+sys.dont_write_bytecode = True  # of the code that AutoGraph writes into TMPDIR, a folder would stay there
+
 POINTS_OF_AN_EPOCH = 20
 """Points of the loss curve in an epoch. Each point covers the steps since the previous point; reports may be far rarer."""
 

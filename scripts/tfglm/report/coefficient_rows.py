@@ -129,7 +129,7 @@ def rows_and_scale(
 
 def without_curves(table: pd.DataFrame) -> pd.DataFrame:
     """The coefficients that compare something by themselves."""
-    return table[[not (is_constant(term) or term_of(term).is_curve) for term in table["term"]]]
+    return table.loc[np.array([not (is_constant(term) or term_of(term).is_curve) for term in table["term"]], bool)]
 
 
 def steps_of(table: pd.DataFrame, words: Words) -> dict[str, float]:

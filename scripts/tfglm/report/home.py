@@ -41,7 +41,7 @@ from tfglm.report.scenarios import Scenarios, scenarios_of
 from tfglm.report.sentences import ModelFacts, TermSentences, effect_sentences, slopes
 from tfglm.report.strongest import Effects, short_table, shown_effects, strongest_effects
 from tfglm.report.words import Words
-from tfglm.results import checks
+from tfglm.results import verdicts
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
 from tfglm.results.digits import fixed, p_in_words, p_value, percent
@@ -164,13 +164,13 @@ def model_content(model: ModelResults, metrics: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def shown_checks(model: ModelResults, metrics: Mapping[str, Any]) -> list[checks.Check]:
+def shown_checks(model: ModelResults, metrics: Mapping[str, Any]) -> list[verdicts.Check]:
     """The checks of a model, the gravest first. Calibration is that of the rows kept back, if there are some."""
-    held_out, found = [] if "instruments" in model.fit else checks.held_out_calibration(metrics), []
+    held_out, found = [] if "instruments" in model.fit else verdicts.held_out_calibration(metrics), []
     if model.fit.get("kind") != "network":
         content = digests.read_json(model.folder / "checks.json", fit=model.path_of_fit)["checks"]
-        found = [checks.Check(**each) for each in content if not (held_out and each["check"] == "calibration")]
-    return sorted([*found, *held_out], key=lambda each: checks.VERDICTS.index(each.verdict))
+        found = [verdicts.Check(**each) for each in content if not (held_out and each["check"] == "calibration")]
+    return sorted([*found, *held_out], key=lambda each: verdicts.VERDICTS.index(each.verdict))
 
 
 def how_fitted(model: ModelResults) -> str:

@@ -1,10 +1,10 @@
 """Checks of a fitted model: what may be wrong, how much, and what to write then (docs/statistics.md has the rules)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc, fdtrc, kolmogorov, ndtr, ndtri, stdtr
 
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -16,53 +16,29 @@ from tfglm.inference.fitted import FREE, Fitted
 from tfglm.results.diagnostics import MOST_WITH_LEVERAGE, Diagnosed, diagnosed, in_bins
 from tfglm.results.digits import four_that_count, percent, two_digits
 from tfglm.results.saved_fit import SavedFit
-
-RED, AMBER, GREEN, SKIPPED = VERDICTS = "red", "amber", "green", "not checked"
+from tfglm.results.verdicts import (
+    COOK,
+    DISPERSION,
+    DISTANCE,
+    FAR_OUT,
+    GREEN,
+    INFLATION,
+    LIKELY,
+    LOST,
+    MISFIT,
+    RED,
+    SKIPPED,
+    SPREAD,
+    ZEROS,
+    Check,
+    Deviation,
+    cohens_f,
+    means_deviation,
+    worst,
+)
 
 MOST_ROWS, MOST_COEFFICIENTS, BINS, FIFTHS = 1_000_000, 500, 10, 5
 """Training rows above which the model must ask for `diagnostics`, coefficients with inflation factors, and bins of rows."""
-
-LIKELY, SURE = 1e-2, 1e-3
-"""P-values below which a deviation may be amber, and red."""
-
-MISFIT, DISTANCE, SPREAD, DISPERSION = (0.1, 0.25), (0.05, 0.1), (4.0, 10.0), (1.25, 2.0)
-INFLATION, COOK, ZEROS, FAR_OUT, LOST = (5.0, 10.0), (0.5, 1.0), (0.05, 0.2), (0.01, 0.2), (1e-9, 0.05)
-"""From which size a deviation is amber, and red."""
-
-
-class Check(NamedTuple):
-    """A line: what was checked, the verdict, what was found, and what to do about it."""
-
-    check: str
-    verdict: str
-    finding: str
-    remedy: str = ""
-
-
-class Deviation(NamedTuple):
-    """A deviation of this size, which has the probability `p` by chance. Only large ones show the `remedy`, and `where` it is."""
-
-    check: str
-    limits: tuple[float, float]
-    size: float
-    finding: str
-    remedy: str
-    p: float = 0.0
-    where: str = ""
-
-    def line(self, tests: int = 1) -> Check:
-        """Judge it as one of so many tests: by its size, which does not grow with the number of rows, if it is no chance."""
-        (amber, red), p = self.limits, self.p * tests
-        verdict = RED if self.size >= red and p < SURE else AMBER if self.size >= amber and p < LIKELY else GREEN
-        if verdict == GREEN:
-            return Check(self.check, GREEN, self.finding)
-        return Check(self.check, verdict, f"{self.finding}{self.where}", self.remedy)
-
-
-def worst(found: Sequence[Deviation]) -> Check:
-    """The gravest of several deviations."""
-    ranked = [(-VERDICTS.index((line := each.line(len(found))).verdict), each.size, line) for each in found]
-    return max(ranked, key=lambda each: each[:2])[2]
 
 
 def checks(
@@ -140,37 +116,6 @@ def inflation(design: Design, fitted: Fitted) -> dict[str, float]:
     return found
 
 
-def cohens_f(chi_squared: float, df: float, rows: float) -> float:
-    """The effect that a test has found, less what it finds by chance."""
-    return float(np.sqrt(max(chi_squared - df, 0.0) / rows))
-
-
-def means_deviation(
-    check: str, what: str, squares: np.ndarray, df: int, rows: float, means: Sequence[np.ndarray], remedy: str
-) -> Deviation:
-    """The deviation of means in bins with these chi-squared statistics of `df` degrees of freedom. `means` are those of the
-    response and of predictions, and of the variable of the bins if it is another."""
-    size, p = cohens_f(float(squares.sum()), df, rows), float(stats.chi2.sf(squares.sum(), df)) if df else 1.0
-    said = f"{what} are off by {two_digits(size)} standard deviations of the residuals"
-    observed, expected, *at = (four_that_count(float(each[squares.argmax()])) for each in means)
-    where = f": {observed} where predictions are {expected}{f', near {at[0]}' if at else ''}"
-    return Deviation(check, MISFIT, size, said, remedy, p, where)
-
-
-def held_out_calibration(metrics: Mapping[str, Any]) -> list[Check]:
-    """The calibration of rows that were kept back, from the content of metrics.json; none without such rows."""
-    parts = [each for each in metrics.get("calibration", []) if each["rows"] > 3 and each["upper"] > each["lower"]]
-    if not parts:
-        return []
-    names = "rows", "observed", "predicted", "lower", "upper"
-    rows, observed, expected, lower, upper = (np.array([each[name] for each in parts]) for name in names)
-    # A square of t with rows - 1 degrees of freedom has a mean above 1.
-    squares = ((observed - expected) / (upper - lower) * 2 * 1.96) ** 2 * (rows - 3) / (rows - 1)
-    remedy = "If training rows are calibrated, write fewer terms or a penalty `l2`"
-    what, means = "means of rows kept back with similar predictions", (observed, expected)
-    return [means_deviation("calibration", what, squares, len(parts), rows.sum(), means, remedy).line()]
-
-
 class CheckedRows:
     """Training rows, each [rows]: `score` is the derivative of the log-likelihood by the linear predictor, `information` its
     variance, and `residual` Pearson's in standard deviations. `size` are the rows, or trials, and `other` is another family."""
@@ -246,14 +191,14 @@ class CheckedRows:
         size = cohens_f(total, 1, self.size)
         said = f"the bend of means along predictions has an effect (Cohen's f) of {two_digits(size)}"
         remedy = f"{'See to the curves first, then try' if has_curves else 'Try'} another `link`, or an interaction"
-        return Deviation("link", MISFIT, size, said, remedy, float(stats.chi2.sf(total, 1)))
+        return Deviation("link", MISFIT, size, said, remedy, float(chdtrc(1, total)))
 
     def dispersed(self) -> Deviation:
         """The Pearson dispersion. Statistics of rare counts vary more than chi-squared ones, so they say themselves how much."""
         error = float(np.std(self.residual**2)) * self.scale / np.sqrt(len(self.residual))
         said = f"the response varies {two_digits(self.dispersion)} times as much as the family says"
         remedy = f"Write {self.other}`std_errors: {'robust' if self.design.smooths else 'quasi'}`"
-        p = float(stats.t.sf((self.dispersion - 1) / max(error, 1e-9), max(len(self.residual) - 1, 1)))
+        p = float(stdtr(max(len(self.residual) - 1, 1), (1 - self.dispersion) / max(error, 1e-9)))
         return Deviation("overdispersion", DISPERSION, self.dispersion, said, remedy, p)
 
     def spread(self) -> Check:
@@ -264,7 +209,7 @@ class CheckedRows:
             total, squares = np.bincount(place, sizes), np.bincount(place, sizes**2)
             between, df = float(np.sum(total**2 / count) - total.sum() ** 2 / len(x)), len(count) - 1
             within, rest = float(squares.sum() - np.sum(total**2 / count)), len(x) - len(count)
-            p = float(stats.f.sf(between / df / (within / rest), df, rest)) if df else 1.0
+            p = float(fdtrc(df, rest, between / df / (within / rest))) if df else 1.0
             size = float(np.max(squares / count) / max(np.min(squares / count), 1e-12))
             said = f"the variance of residuals changes by a factor of {two_digits(size)} along {name}"
             found.append(Deviation("spread", SPREAD, size, said, "Write `std_errors: robust`", p))
@@ -273,13 +218,14 @@ class CheckedRows:
     def distribution(self) -> Iterator[Check]:
         """The distance of quantile residuals from normal ones, and rows further out than the furthest of so many."""
         residual = self.table["quantile_residual"].to_numpy()
-        off = float(stats.ks_1samp(residual, stats.norm.cdf, method="asymp").statistic)
-        p, limits = float(stats.kstwobign.sf(off * np.sqrt(len(residual)))), (DISTANCE[0], np.inf)
+        below, steps = ndtr(np.sort(residual)), np.arange(len(residual) + 1) / len(residual)
+        off = float(max(np.max(steps[1:] - below), np.max(below - steps[:-1])))  # of Kolmogorov and Smirnov
+        p, limits = float(kolmogorov(off * np.sqrt(len(residual)))), (DISTANCE[0], np.inf)
         logarithm = "the logarithm of the response, or " if self.family.quadratic and self.y.min() > 0 else ""
         remedy = f"Try {logarithm}another `family`; with `std_errors: robust`, intervals of effects do not need it"
         said = f"the distribution of the residuals is off by {percent(off)} from that of the family"
         yield Deviation("residuals", limits if self.is_robust else DISTANCE, off, said, remedy, p).line()
-        far = np.abs(residual) > stats.norm.isf(LIKELY / 2 / len(residual))
+        far = np.abs(residual) > -ndtri(LIKELY / 2 / len(residual))
         share = float((residual[far] ** 2).sum() / max((residual**2).sum(), 1e-300))
         said = f"{far.sum():,} of {len(far):,} rows are too far out, with {percent(share)} of the squared residuals"
         remedy = "Look at these rows; name codes of missing values under `missing`"
@@ -288,7 +234,7 @@ class CheckedRows:
     def zeros(self, none: np.ndarray) -> Deviation:
         """More zeros than the model expects, with these probabilities, if they are 1 % of the rows or more."""
         zeros, expected = float(np.sum(self.y == 0)), float(none.sum())
-        p = float(stats.norm.sf((zeros - expected) / np.sqrt(max(float(np.sum(none * (1 - none))), 1e-9))))
+        p = float(ndtr((expected - zeros) / np.sqrt(max(float(np.sum(none * (1 - none))), 1e-9))))
         share = (zeros - expected) / zeros if zeros - expected > 0.01 * len(none) else 0.0
         said = f"{zeros:,.0f} responses are 0, and the model expects {expected:,.0f}"
         remedy = f"Write {self.other}a model of whether it is 0, and one of the others (`subset`)"
@@ -299,7 +245,7 @@ class CheckedRows:
         rows = self.table[["cook", "standardised_pearson_residual"]].fillna(0.0).to_numpy()
         cook, standard = rows[:, 0] / (self.scale if self.family.dispersion_known else 1.0), np.abs(rows[:, 1])
         said = f"the largest Cook's distance is {two_digits(float(cook.max()))}"
-        p, remedy = float(2 * stats.norm.sf(standard[cook.argmax()])), "Fit without this row (`where`), and compare"
+        p, remedy = float(2 * ndtr(-standard[cook.argmax()])), "Fit without this row (`where`), and compare"
         return Deviation("influence", COOK, float(cook.max()), said, remedy, p, self.described(cook))
 
     def described(self, size: np.ndarray) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from scipy import stats
+from scipy.special import ndtri
 
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -80,7 +80,7 @@ def quantile_residuals(design: Design, rows: pd.DataFrame, dispersion: float) ->
 def normal_quantile(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """The normal quantile of probabilities, from the tail that is smaller: `upper` is 1 - `lower` without its rounding error."""
     tiny = np.finfo(float).tiny
-    return np.where(lower < 0.5, stats.norm.ppf(np.maximum(lower, tiny)), stats.norm.isf(np.maximum(upper, tiny)))
+    return np.where(lower < 0.5, ndtri(np.maximum(lower, tiny)), -ndtri(np.maximum(upper, tiny)))
 
 
 def binned(x: np.ndarray, residual: np.ndarray) -> pd.DataFrame:
