@@ -4,6 +4,7 @@
 """
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from tfglm.inference.fitted import SEPARATED, Fitted
 from tfglm.raw_columns import MISSING, RawColumns
 from tfglm.results.estimates import Estimates
 from tfglm.results.predict import left_out, without_estimate
+
+sys.dont_write_bytecode = True  # as in networks/training.py: saving a model writes code too
 
 MEANS = {
     "identity": tf.identity,
