@@ -72,8 +72,11 @@ def content(saved: SavedFit, files: Sequence[IngestedFile], asked: bool = False)
 def fit_deviations(design: Design, fitted: Fitted, fit: Mapping[str, Any]) -> Iterator[Deviation]:
     """Separation and collinearity."""
     if design.distribution.separates and not design.likelihood.firth:
-        lost = (fit["rows_of_separated_levels"] + fit["rows_separated_across_terms"]) / fit["rows"]
-        said = f"{counted(fit['coefficients_separated'], 'infinite coefficient')}, with {percent(lost)} of the rows"
+        rows = fit["rows_of_separated_levels"] + fit["rows_separated_across_terms"]
+        lost = rows / fit["rows"]
+        said = (
+            f"{counted(fit['coefficients_separated'], 'infinite coefficient')}, of levels with {counted(rows, 'row')}"
+        )
         remedy = f"Write {'`firth: true`, or ' if design.distribution.counts_events else ''}`rare` to merge levels"
         yield Deviation("separation", LOST, lost, said, remedy)
     sizes = inflation(design, fitted)
@@ -222,13 +225,18 @@ class CheckedRows:
         off = float(max(np.max(steps[1:] - below), np.max(below - steps[:-1])))  # of Kolmogorov and Smirnov
         p, limits = float(kolmogorov(off * np.sqrt(len(residual)))), (DISTANCE[0], np.inf)
         logarithm = "the logarithm of the response, or " if self.family.quadratic and self.y.min() > 0 else ""
-        remedy = f"Try {logarithm}another `family`; with `std_errors: robust`, intervals of effects do not need it"
+        remedy = f"Try {logarithm}another `family`"
+        remedy += (
+            "; intervals of effects allow for it" if self.is_robust else ", or `std_errors: robust`, for intervals"
+        )
         said = f"the distribution of the residuals is off by {percent(off)} from that of the family"
         yield Deviation("residuals", limits if self.is_robust else DISTANCE, off, said, remedy, p).line()
         far = np.abs(residual) > -ndtri(LIKELY / 2 / len(residual))
         share = float((residual[far] ** 2).sum() / max((residual**2).sum(), 1e-300))
-        said = f"{far.sum():,} of {len(far):,} rows are too far out, with {percent(share)} of the squared residuals"
-        remedy = "Look at these rows; name codes of missing values under `missing`"
+        said = (
+            f"{far.sum():,} of {len(far):,} rows read are too far out, with {percent(share)} of the squared residuals"
+        )
+        remedy = "Look at these rows; if their values are codes for missing ones, name them under `missing`"
         yield Deviation("outliers", FAR_OUT, share, said, remedy, where=self.described(np.abs(residual))).line()
 
     def zeros(self, none: np.ndarray) -> Deviation:
@@ -251,4 +259,4 @@ class CheckedRows:
     def described(self, size: np.ndarray) -> str:
         """The response and the prediction of the row with the largest of these sizes."""
         y, mean = (four_that_count(float(each[size.argmax()])) for each in (self.y, self.mean))
-        return f"; the largest is of a row with {y}, whose prediction is {mean}"
+        return f"; the largest is of a response of {y}, whose prediction is {mean}"

@@ -13,7 +13,7 @@ LIKELY, SURE = 1e-2, 1e-3
 """P-values below which a deviation may be amber, and red."""
 
 MISFIT, DISTANCE, SPREAD, DISPERSION = (0.1, 0.25), (0.05, 0.1), (4.0, 10.0), (1.25, 2.0)
-INFLATION, COOK, ZEROS, FAR_OUT, LOST = (5.0, 10.0), (0.5, 1.0), (0.05, 0.2), (0.01, 0.2), (1e-9, 0.05)
+INFLATION, COOK, ZEROS, FAR_OUT, LOST = (5.0, 10.0), (0.5, 1.0), (0.05, 0.2), (0.01, 0.2), (0.001, 0.05)
 """From which size a deviation is amber, and red."""
 
 
