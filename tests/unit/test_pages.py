@@ -119,6 +119,7 @@ MODEL |= {
 }
 
 NETWORK = SHOWN | {
+    "lead": [],
     "fit": FIT | {"parameters": 7, "steps": 10, "epochs": 2.0, "strategy": HOSTILE},
     "is_network": True,
     "picture": HOSTILE,
