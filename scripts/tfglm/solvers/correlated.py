@@ -52,11 +52,18 @@ class CorrelatedTerms:
         rows = ((m[row, 0] * scale, *m[row, 1:row]) for row, scale in enumerate(scales, start=1))
         return {name: list(map(float, row)) for name, row in zip(self.factors, rows, strict=True)}
 
-    def root(self, design: Design, change: np.ndarray, variances: np.ndarray) -> np.ndarray:
-        """R, [terms, terms], where R R' is the covariance of u on the scale of the data. The `variances` are those of v on the
-        scale of the fit, and `change` is a step I - Delta."""
+    def summary(self, design: Design, change: np.ndarray, variances: np.ndarray) -> np.ndarray:
+        """The logarithms of the standard deviations of u on the scale of the data, and Fisher's z of the correlations of its
+        pairs. The `variances` are those of v on the scale of the fit, and `change` is a step I - Delta."""
         scales = np.array([1.0, *(design.numeric_by_name[name].scale[0] for name in self.factors)])
-        return np.linalg.inv(self.m(design) @ change).T * np.sqrt(variances) / scales[:, None]
+        root = np.linalg.inv(self.m(design) @ change).T * np.sqrt(variances) / scales[:, None]
+        ratios = []
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for one, other in combinations(root, 2):
+                # z is the arsinh of r / (1 - r^2)^1/2, by an area that is not lost to rounding where r is near 1.
+                area = np.outer(one, other) - np.outer(other, one)
+                ratios.append(one @ other / np.sqrt(np.sum(area**2) / 2))
+            return np.append(np.log(np.linalg.norm(root, axis=1)), np.arcsinh(ratios))
 
 
 @dataclass(frozen=True)
@@ -195,34 +202,20 @@ def reported(
     Standard deviations have intervals of their logarithms, and correlations of Fisher's z, by the delta method."""
     design, infinite = solution.objective.design, parameters.log_lambda >= penalties.highest
     here, found = np.append(parameters.vector, np.zeros(len(correlated.pairs))), dict[str, dict]()
-    for number, group in enumerate(correlated.groups):
+
+    def summary(vector: np.ndarray) -> list[np.ndarray]:
+        log_lambda, log_phi, delta = np.split(vector, [len(infinite), len(infinite) + 1])
+        variances = np.where(infinite, 0.0, np.exp(log_phi - log_lambda) / penalties.weights.max(axis=1))
+        return [
+            group.summary(design, change, variances[list(group.terms)]) for group, change in correlated.steps(delta)
+        ]
+
+    around = [(summary(here + step), summary(here - step)) for step in DIFFERENCE * np.eye(len(here))]
+    for number, (group, values) in enumerate(zip(correlated.groups, summary(here), strict=True)):
         terms, names = list(group.terms), [penalties.smooths[term].term for term in group.terms]
         pairs = list(combinations(range(len(terms)), 2))
-
-        def summary(
-            vector: np.ndarray,
-            number: int = number,
-            group: CorrelatedTerms = group,
-            terms: list[int] = terms,
-            pairs: list = pairs,
-        ) -> np.ndarray:
-            """The logarithms of standard deviations, and Fisher's z of correlations."""
-            log_lambda, log_phi, delta = np.split(vector, [len(infinite), len(infinite) + 1])
-            variances = np.exp(log_phi - log_lambda[terms]) / penalties.weights[terms, group.places[:, 0]]
-            change = correlated.steps(delta)[number][1]
-            root = group.root(design, change, np.where(infinite[terms], 0.0, variances))
-            # Fisher's z is the arsinh of r / (1 - r^2)^1/2, by an area that is not lost to rounding where r is near 1.
-            areas = [np.outer(root[one], root[other]) - np.outer(root[other], root[one]) for one, other in pairs]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratios = [
-                    root[pair[0]] @ root[pair[1]] / np.sqrt(np.sum(area**2) / 2)
-                    for pair, area in zip(pairs, areas, strict=True)
-                ]
-                return np.append(np.log(np.linalg.norm(root, axis=1)), np.arcsinh(ratios))
-
-        values, steps = summary(here), DIFFERENCE * np.eye(len(here))
         with np.errstate(invalid="ignore"):
-            slope = np.array([summary(here + step) - summary(here - step) for step in steps]).T / (2 * DIFFERENCE)
+            slope = np.array([after[number] - before[number] for after, before in around]).T / (2 * DIFFERENCE)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, covariance, slope), 0.0))
         for place, (term, name) in enumerate(zip(terms, names, strict=True)):
             alone = 0.0 if infinite[term] else float(np.exp(0.5 * (parameters.log_phi - parameters.log_lambda[term])))
