@@ -141,7 +141,7 @@ rule write_home:
         metrics=PATHS.of(PLAN.fit, "metrics.json") if HAS_EVALUATION else [],
         checks=PATHS.of(PLAN.regressions, "checks.json"),
         tables=TARGETS.sealed_tables(),
-        curves=[path for path in TARGETS.models() if path.endswith("/effects.svg")],
+        curves=[path for path in TARGETS.models() if path.endswith("effects.svg")],
     output:
         in_report(f"{RESULTS}/index.html", "home", "in plain words"),
     log:
