@@ -200,12 +200,16 @@ def reported(
     """What fit.json says of correlated random effects on the scale of the data, by their term: standard deviations, and
     correlations with the terms before, with intervals of 95 %. `covariance` is that of log lambda, log phi and Delta.
     Standard deviations have intervals of their logarithms, and correlations of Fisher's z, by the delta method."""
+    if not correlated.groups:
+        return {}
     design, infinite = solution.objective.design, parameters.log_lambda >= penalties.highest
     here, found = np.append(parameters.vector, np.zeros(len(correlated.pairs))), dict[str, dict]()
 
+    weights = penalties.weights.max(axis=1)  # all effects of a term have the same
+
     def summary(vector: np.ndarray) -> list[np.ndarray]:
         log_lambda, log_phi, delta = np.split(vector, [len(infinite), len(infinite) + 1])
-        variances = np.where(infinite, 0.0, np.exp(log_phi - log_lambda) / penalties.weights.max(axis=1))
+        variances = np.where(infinite, 0.0, np.exp(log_phi - log_lambda) / weights)
         return [
             group.summary(design, change, variances[list(group.terms)]) for group, change in correlated.steps(delta)
         ]

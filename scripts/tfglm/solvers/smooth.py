@@ -181,7 +181,7 @@ def solve(start: Solution) -> Solution:
     root, last = root_of(covariance), len(penalties.smooths)
     moved = np.delete(root, last, axis=1) @ at_end.moved
     of_terms = reported(correlated, solution, penalties, parameters, covariance)
-    # The test that one of correlated terms is absent would depend on the origin.
+    # Correlated terms have no test that one of them is absent, since it would depend on the origin.
     facts = report(solution, penalties, parameters, found.model, covariance[: last + 1, : last + 1], of_terms)
     for entry in facts["smooths"]:
         entry.update(of_terms.get(entry["term"], {}))
