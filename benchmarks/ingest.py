@@ -52,7 +52,7 @@ def read(path, columns):
     "polars": """
 import polars
 def read(path, columns):
-    table = polars.scan_csv(path, null_values=["NA"], infer_schema_length=10_000).select(columns)
+    table = polars.scan_csv(path, null_values=["NA"], encoding="utf8-lossy", infer_schema_length=10_000).select(columns)
     table.select(polars.all().max()).collect(engine="streaming")
 """,
     "duckdb": """

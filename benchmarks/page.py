@@ -1,7 +1,13 @@
 """Writes the figures of results/large.json, fit.json, ingest.json and start.json into docs/benchmarks.md, and those of
-results/links.json into docs/scaling.md, between the marks; `--check` only sees whether they agree."""
+results/links.json into docs/scaling.md, between the marks; `--check` only sees whether they agree.
+
+results/measured.json has for each result its digest, the day, the engine and the processor. A result that is not there with its
+digest was measured today, here, by this engine.
+"""
 
 import argparse
+import datetime
+import hashlib
 import json
 import sys
 import textwrap
@@ -9,10 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from link_page import figures_of_links
+from scaling import machine
 from start import CASES
 
+from tfglm import ENGINE
+
 HERE = Path(__file__).resolve().parent
-DOCS = HERE.parent / "docs"
+DOCS, MEASURED = HERE.parent / "docs", HERE / "results" / "measured.json"
 BEGIN, END = "<!-- {}:begin -->\n", "<!-- {}:end -->\n"
 
 
@@ -70,10 +79,11 @@ def figures_of_large(large: dict) -> str:
         pick(stage[key] for stage in stages.values()) for pick, key in ((sum, "seconds"), (max, "peak_rss_mb"))
     )
     table.append(f"| everything else | {seconds:.0f} | {peak / 1000:.1f} GB |")
+    scan = f": {large['times_a_scan']:.1f} times what polars needs to scan the same columns" if "turns" in large else ""
     before = (
         f"A logistic regression with {fit['coefficients']:,} coefficients on {large['rows']:,} flights of 22 years, "
         f"{bytes_['csv'] / 1e9:.1f} GB of CSV, takes {large['seconds']:.0f} s on {large['cores']} cores from the files to the "
-        f"pages ([large.json](../benchmarks/results/large.json)). Independent jobs "
+        f"pages ([large.json](../benchmarks/results/large.json)){scan}. Independent jobs "
         "run at the same time, so their seconds add up to more:"
     )
     covered = 100 * large["truth"]["within_1.96_standard_errors"]
@@ -178,17 +188,52 @@ def figures_of_start(start: dict) -> str:
     return "\n\n".join(["\n## Small models", filled(before), "\n".join(table)]) + "\n" + after + "\n"
 
 
+def record() -> dict[str, dict[str, str]]:
+    """When, by which engine and on which processor each result was measured."""
+    before = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    now = {"day": str(datetime.date.today()), "engine": ENGINE, "processor": machine()["processor"]}
+    digests = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(MEASURED.parent.glob("*.json"))
+        if path != MEASURED
+    }
+    return {
+        name: before[name] if before.get(name, {}).get("sha256") == digest else {"sha256": digest} | now
+        for name, digest in digests.items()
+    }
+
+
+def figures_of_measured(measured: dict) -> str:
+    """The table of days and engines."""
+    table = ["| result | day | engine | processor |", "|---|---|---:|---|"]
+    for name, its in sorted(measured.items(), key=lambda item: (-int(item[1]["engine"]), item[0])):
+        table.append(
+            f"| [{name}](../benchmarks/results/{name}) | {its['day']} | {its['engine']} | {its['processor']} |"
+        )
+    before = (
+        "A number of the engine is one state of its sums, solvers and tests; CHANGELOG.md says what changed. So a time of "
+        "an older engine says what was true then."
+    )
+    return filled(before) + "\n\n" + "\n".join(table) + "\n"
+
+
 PARTS: list[tuple[str, str, str, Callable[[dict], str]]] = [
     ("benchmarks.md", "large", "large", figures_of_large),
     ("benchmarks.md", "ingest", "ingest", figures_of_ingest),
     ("benchmarks.md", "fits", "fit", figures_of_fits),
     ("benchmarks.md", "start", "start", figures_of_start),
+    ("benchmarks.md", "measured", "measured", figures_of_measured),
     ("scaling.md", "links", "links", lambda links: figures_of_links(links, filled)),
 ]
 """Page, mark, result and text of each part."""
 
 
 def main(arguments: argparse.Namespace) -> None:
+    recorded = json.dumps(record(), indent=1) + "\n"
+    if not arguments.check:
+        MEASURED.write_text(recorded)
+    elif recorded != MEASURED.read_text():
+        sys.exit("benchmarks/results/measured.json does not have all results; run `python benchmarks/page.py`")
     for name, mark, result, figures in PARTS:
         page, measured = DOCS / name, HERE / "results" / f"{result}.json"
         if not measured.exists():
