@@ -4,6 +4,7 @@ refused."""
 import json
 import math
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -370,10 +371,10 @@ def test_v_along_a_log_lambda_is_that_of_the_model():
     blocks = Blocks(np.arange(9), nothing.astype(int), x.T @ x, np.zeros((9, 0)), nothing)
     weights = np.stack([np.append(0, row) for row in random.gamma(1, 1, (2, 8))])
     limits = [np.full(2, value) for value in (-20.0, 20.0, 0.0)]
-    penalties = Penalties((), weights, np.zeros(2), np.append(False, np.full(8, True)), *limits)
-    normal = Gaussian().dispersed
+    shared, normal = np.append(False, np.full(8, True)), Gaussian().dispersed
     sums = LikelihoodSums(loss=0.0, saturated=0.0, base=0.0, rows=200.0, weight_sum=200.0)
-    for dispersed in (None, lambda log_phi: normal(log_phi, sums)):
+    for dispersed, outside in product((None, lambda log_phi: normal(log_phi, sums)), (np.zeros(9, bool), ~shared)):
+        penalties = Penalties((), weights, np.zeros(2), shared, *limits, outside)
         model = WorkingModel("m", penalties, blocks, x.T @ y, 0.5 * y @ y, random.normal(size=9) / 50, dispersed, 1)
         here = Parameters(np.array([1.0, 18.0]), 0.0)
         points = np.array([[1.0, place] for place in (-10.0, 0.0, 5.0, 18.0, 20.0)])

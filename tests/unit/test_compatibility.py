@@ -50,6 +50,7 @@ EXAMPLES = {
     "`std_errors: quasi`, or by date": {"std_errors": "driscoll_kraay(day)"},
     "`std_errors` other than `classical` and `quasi`": {"std_errors": "cluster(day)"},
     "`std_errors: unconditional`": {"std_errors": "unconditional"},
+    "`method: ml`": {"method": "ml"},
     "no smooth terms": {},
     "`std_errors` other than `unconditional`": {"std_errors": "HC1"},
     "`std_errors: quasi`": {"std_errors": "quasi"},

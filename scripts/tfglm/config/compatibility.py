@@ -71,6 +71,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "a family whose errors estimate the dispersion": lambda m: m.family in DISPERSION_ESTIMATED,
     "an estimated `theta` or `power`": estimated_shape,
     "`link`": value_of("link"),
+    "`method: ml`": lambda m: m.method == "ml",
     "a link that is not the default": lambda m: link_of(m) != LINKS[m.family][0],
     "link `inverse` or `1/mu^2`": lambda m: m.link in POSITIVE_PREDICTOR,
     "`gaussian` or `inverse_gaussian` with link `log`": lambda m: (m.family, link_of(m)) in NOT_CONVEX,
@@ -224,6 +225,9 @@ REASONS: dict[str, dict[str, str]] = {
         CLASSES: "family {model.family} has no smooth terms; write ns() for s() and te()",
         "`tweedie` or `inverse_gaussian`": "smooth terms are not for this family; use gamma, or ns() for s() and te()",
         "`gamma` with `weights`": "smooth terms cannot be beside `weights` in this family; use `frequency`",
+    },
+    "`method: ml`": {
+        "no smooth terms": "the formula has no smooth terms or random effects, whose variances it estimates; remove the key"
     },
     "`std_errors: quasi`, or by date": {
         SMOOTH: "smooth terms have no errors by date or of a quasi-likelihood; use `classical`, `unconditional`, `robust` "

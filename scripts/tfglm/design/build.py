@@ -177,7 +177,12 @@ class _DesignBuilder:
             tuple(self.numeric.values()),
             self.dictionary.rows,
             Likelihood(
-                settings.family, settings.link, settings.shape["theta"], settings.shape["power"], firth=settings.firth
+                settings.family,
+                settings.link,
+                settings.shape["theta"],
+                settings.shape["power"],
+                firth=settings.firth,
+                method=settings.method,
             ),
             Roles(formula.response, **multiplicities, offset=self.offset(), required=tuple(self.dictionary.required)),
             Inference(

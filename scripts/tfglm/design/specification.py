@@ -45,6 +45,8 @@ class Likelihood:
     origin: float = 0.0
     """The number that passes subtract from the response (solvers.origin)."""
     firth: bool = False
+    method: str = "reml"
+    """How the smoothing parameters are estimated: reml or ml."""
 
     @cached_property
     def distribution(self) -> Family:

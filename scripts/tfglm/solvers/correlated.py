@@ -139,7 +139,7 @@ def whole(model: WorkingModel, parameters: Parameters, correlated: Correlated, b
     among = np.unique(np.concatenate([group.places.ravel() for group in correlated.groups]))
     rank = np.full(size, -1)
     rank[among] = np.arange(len(among))
-    inverse = factored.inverse_rows(among, size)
+    inverse = model.penalties.integrated(factored).inverse_rows(among, size)
 
     def symmetric(one: np.ndarray, other: np.ndarray, values: np.ndarray) -> scipy.sparse.csr_array:
         matrix = scipy.sparse.csr_array((values, (rank[one], rank[other])), shape=(len(among), len(among)))

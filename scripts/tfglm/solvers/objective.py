@@ -97,6 +97,8 @@ class Objective(ABC):
       all rows.
     - `separation` describes the rows that terms separate together, if these are known. With `overlaps`, no further rows can be
       separated.
+    - F has a further term, `tilt` times b, if there is one (solvers.reml.WorkingModel).
+    - `known_dispersion` takes the place of the estimate of `dispersion`.
     """
 
     workload: Workload
@@ -114,6 +116,8 @@ class Objective(ABC):
     ridge: np.ndarray
     separation: Separation | None = None
     overlaps: bool = False
+    tilt: np.ndarray | None = None
+    known_dispersion: float | None = None
 
     detects_separation: ClassVar[bool] = True
     """Whether a search can confirm that terms separate rows."""
@@ -297,14 +301,17 @@ class Objective(ABC):
     def value(self, point: Point) -> float:
         """F at a point."""
         penalty = 0.5 * self.ridge @ point.coefficients**2 + self.lasso @ np.abs(point.coefficients)
-        return point.loss + float(penalty)
+        return point.loss + float(penalty) + (0.0 if self.tilt is None else float(self.tilt @ point.coefficients))
 
     def gradient(self, point: Point) -> np.ndarray:
         """The derivative of the smooth part of F, [p]; 0 for coefficients that are not free."""
-        return np.where(self.free, point.gradient + self.ridge * point.coefficients, 0.0)
+        slope = point.gradient + self.ridge * point.coefficients
+        return np.where(self.free, slope if self.tilt is None else slope + self.tilt, 0.0)
 
     def dispersion(self, point: Point, df_residual: float) -> float:
         """The dispersion of the response: known, or estimated at a point."""
+        if self.known_dispersion is not None:
+            return self.known_dispersion
         return self.family.dispersion(point.loss, point.pearson, df_residual)
 
     def likelihood(self, point: Point) -> float | None:

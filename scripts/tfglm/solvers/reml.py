@@ -7,7 +7,8 @@ phi, minimise Laplace's approximation of minus the logarithm of the restricted l
     V = -l(b, phi) + b'Pb / (2 phi) + log|H + P| / 2 - log|P|_+ / 2 - m log(2 pi phi) / 2.
 
 l is the log-likelihood at the minimum b of F, and H the second derivative of the loss there. |P|_+ is the product of the entries
-of P that are not 0, and m the number of coefficients without a penalty.
+of P that are not 0, and m the number of coefficients without a penalty. By maximum likelihood (ML) V integrates over the
+coefficients with a penalty alone: H has their block in log|H + P|, and m is 0 (as in lme4; Bates et al., JSS 67, 2015).
 
 Near b the loss is quadratic, and log|H + P| / 2 changes by t'(b - b0), with its derivative t. So V is a function of few matrices
 (`WorkingModel`). Newton's method minimises it over log lambda and log phi, without a pass over the rows (`RemlDescent`).
@@ -86,7 +87,8 @@ class Parameters:
 class Penalties:
     """The penalties S_j of the smooth terms as `weights` [lambdas, p] of the free coefficients. `ranks` [lambdas] are the numbers
     of coefficients that have no other penalty, and the `shared` [p] have several. `smooths` has the term of each lambda.
-    `lowest` and `highest` [lambdas] are the limits of log lambda; the same if it is given."""
+    `lowest` and `highest` [lambdas] are the limits of log lambda; the same if it is given. V does not integrate over coefficients
+    `outside` [p], which are none by REML."""
 
     smooths: tuple[Smoothing, ...]
     weights: np.ndarray
@@ -95,6 +97,7 @@ class Penalties:
     lowest: np.ndarray
     highest: np.ndarray
     first: np.ndarray
+    outside: np.ndarray
 
     @classmethod
     def of(cls, objective: Objective, blocks: Blocks) -> "Penalties":
@@ -129,7 +132,8 @@ class Penalties:
         lowest, first, highest = np.array(limits).reshape(-1, 3).T
         shared = np.count_nonzero(weights, axis=0) > 1
         ranks = np.count_nonzero(weights[:, ~shared], axis=1)
-        return cls(tuple(smooths), weights, ranks, shared, lowest, highest, first)
+        outside = objective.free & ~weights.any(axis=0) & (objective.design.likelihood.method == "ml")
+        return cls(tuple(smooths), weights, ranks, shared, lowest, highest, first, outside)
 
     def begin(self, near: Solution | None) -> Parameters:
         """The start of a search: the log lambdas of a solution with as many, or the first."""
@@ -140,6 +144,10 @@ class Penalties:
     def size(self) -> int:
         """The number of coefficients with a penalty."""
         return int(self.ranks.sum() + np.count_nonzero(self.shared))
+
+    def integrated(self, factored: Factored) -> Factored:
+        """The part of H + P for the coefficients that V integrates over."""
+        return factor(factored.blocks.restrict(~self.outside)) if self.outside.any() else factored
 
     def ridge(self, log_lambda: np.ndarray) -> np.ndarray:
         """The diagonal of P, [p]."""
@@ -183,6 +191,9 @@ class WorkingModel:
     `constant` is the loss at b = 0 in the quadratic approximation. `slope` [p] is t. `dispersed` gives the part of the
     likelihood that depends on log phi alone; None if phi is 1. `null_size` is m. `theta` is None unless theta is unknown. `bend`
     [smooths + 1, smooths + 1] adds to the second derivatives, and nothing to V and its gradient at the parameters `bent_at`.
+
+    By ML V has its minimum over coefficients `outside`, too, where the derivative of log|H + P| / 2 by them is not 0. So b
+    minimises F + tilt'b, where `tilt` [p] is phi times this derivative, taken for constant.
     """
 
     name: str
@@ -196,6 +207,7 @@ class WorkingModel:
     theta: ThetaTerms | None = None
     bend: np.ndarray | None = None
     bent_at: np.ndarray | None = None
+    tilt: np.ndarray | None = None
 
     @classmethod
     def near(
@@ -211,10 +223,20 @@ class WorkingModel:
         derivative = np.where(objective.free, point.gradient, 0.0)
         curved = blocks.times(point.coefficients)
         constant = point.loss + float(point.coefficients @ (0.5 * curved - derivative))
-        null_size = int(np.count_nonzero(objective.free)) - penalties.size
+        null_size = int(np.count_nonzero(objective.free & ~penalties.outside)) - penalties.size
         slope = np.zeros(objective.design.size) if slope is None else slope
         right = curved - derivative
         return cls(objective.design.model, penalties, blocks, right, constant, slope, dispersed(objective), null_size)
+
+    def tilted(self, factored: Factored, coefficients: np.ndarray, phi: float) -> "WorkingModel":
+        """The model with its `tilt` at the coefficients [p]. `factored` is H + P there."""
+        if not self.penalties.outside.any() or not self.slope.any():
+            return self
+        followed = self.slope - self.blocks.times(self.penalties.integrated(factored).solve(self.slope))
+        derivative = np.where(self.penalties.outside, followed, 0.0)
+        tilt, slope = phi * derivative, self.slope - derivative
+        constant = self.constant - float(tilt @ coefficients)
+        return replace(self, right=self.right - tilt, slope=slope, constant=constant, tilt=tilt)
 
     def penalised(self, log_lambda: np.ndarray) -> Factored:
         return factor(self.blocks.penalised(self.penalties.ridge(log_lambda)))
@@ -236,7 +258,8 @@ class WorkingModel:
         phi, right = np.exp(parameters.log_phi) if self.dispersed else 1.0, self.right_at(parameters)
         b = factored.solve(right)
         value = (self.constant - 0.5 * float(right @ b)) / phi + float(self.slope @ b)
-        value += 0.5 * factored.log_determinant() - 0.5 * self.penalties.determinant(parameters.log_lambda)
+        value += 0.5 * self.penalties.integrated(factored).log_determinant()
+        value -= 0.5 * self.penalties.determinant(parameters.log_lambda)
         if self.dispersed:
             value += self.dispersed(parameters.log_phi).value - 0.5 * self.null_size * parameters.log_phi
         if self.theta:
@@ -255,15 +278,15 @@ class WorkingModel:
         b = factored.solve(right)
         pulled = weights * b  # lambda_j S_j b
         moved = -np.array([factored.solve(each) for each in pulled])  # the derivatives of b by log lambda_j
-        squares = pulled @ b / phi
-        traces, slopes = traces_of(factored, weights), self.penalties.slopes(parameters.log_lambda)
+        squares, integrated = pulled @ b / phi, self.penalties.integrated(factored)
+        traces, slopes = traces_of(integrated, weights), self.penalties.slopes(parameters.log_lambda)
         shares = self.penalties.shares(parameters.log_lambda)
         along = moved @ self.slope
         gradient = 0.5 * (squares + traces - slopes) + along
         to_slope = weights * factored.solve(self.slope)
         bent = -(to_slope @ moved.T)
         hessian = np.diag(0.5 * (squares + traces) + along) + pulled @ moved.T / phi
-        hessian += bent + bent.T - 0.5 * factored.traces(weights)
+        hessian += bent + bent.T - 0.5 * integrated.traces(weights)
         hessian -= 0.5 * (np.diag(shares.sum(axis=1)) - shares @ shares.T)
         size = len(weights)
         whole = np.zeros((size + 1, size + 1))
@@ -296,12 +319,13 @@ class Derivatives(NamedTuple):
     moved: np.ndarray
 
 
-def curvature(objective: Objective, coefficients: np.ndarray) -> tuple[Blocks, np.ndarray]:
+def curvature(objective: Objective, coefficients: np.ndarray, penalties: Penalties) -> tuple[Blocks, np.ndarray]:
     """H without penalties at these coefficients, and t. Raises scipy.linalg.LinAlgError if H with penalties is not positive
     definite."""
     canonical = objective.family.canonical
     blocks = objective.at(coefficients).information if canonical else objective.observed(coefficients)
-    slope = objective.slope_of_determinant(coefficients, factor(blocks.penalised(objective.ridge)))
+    integrated = penalties.integrated(factor(blocks.penalised(objective.ridge)))
+    slope = objective.slope_of_determinant(coefficients, integrated)
     return blocks, np.where(objective.free, slope, 0.0)
 
 
@@ -431,11 +455,16 @@ def rises_along(
     root = np.sqrt(weights[places])
     inverse = np.array([factored.solve(np.bincount([place], minlength=size))[places] for place in places])
     values, vectors = np.linalg.eigh(root[:, None] * inverse * root)
+    if (inner := model.penalties.integrated(factored)) is factored:
+        of_determinant = values
+    else:
+        inverse = inner.inverse_rows(places, size)[:, places]
+        of_determinant = np.linalg.eigvalsh(root[:, None] * inverse * root)
     b, to_slope = (vectors.T @ (root * factored.solve(each)[places]) for each in (right, model.slope))
     delta = (np.exp(points[:, number]) - np.exp(parameters.log_lambda[number]))[:, None]
     grown = 1.0 + delta * values
     with np.errstate(divide="ignore", invalid="ignore"):
-        rises = np.sum(0.5 * np.log(grown) - delta * b * to_slope / grown, axis=1)
+        rises = np.sum(0.5 * np.log(1.0 + delta * of_determinant) - delta * b * to_slope / grown, axis=1)
         losses = 0.5 * np.sum(delta * b**2 / grown, axis=1)
     rises -= 0.5 * np.array([model.penalties.determinant(point) for point in points])
     rises += 0.5 * model.penalties.determinant(parameters.log_lambda)
@@ -457,7 +486,7 @@ def restricted(objective: Objective, point: Point, model: WorkingModel, paramete
     value = point.loss / phi
     value += model.dispersed(parameters.log_phi).value if model.dispersed else -float(objective.counts["base"])
     value += 0.5 * float(objective.ridge @ point.coefficients**2) / phi
-    value += 0.5 * model.penalised(parameters.log_lambda).log_determinant()
+    value += 0.5 * penalties.integrated(model.penalised(parameters.log_lambda)).log_determinant()
     return value - 0.5 * (penalties.log_determinant(parameters.log_lambda) + model.null_size * np.log(2 * np.pi * phi))
 
 
@@ -518,8 +547,8 @@ def with_exact_hessian(
         return derivatives
 
     def slopes(coefficients: np.ndarray, log_lambda: np.ndarray) -> np.ndarray:
-        blocks, slope = curvature(replace(objective, ridge=penalties.ridge(log_lambda)), coefficients)
-        factored = factor(blocks.penalised(penalties.ridge(log_lambda)))
+        blocks, slope = curvature(replace(objective, ridge=penalties.ridge(log_lambda)), coefficients, penalties)
+        factored = penalties.integrated(factor(blocks.penalised(penalties.ridge(log_lambda))))
         weights = np.exp(log_lambda)[:, None] * penalties.weights
         pulled = weights * coefficients
         squares = pulled @ coefficients / np.exp(parameters.log_phi)

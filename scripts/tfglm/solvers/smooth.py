@@ -62,6 +62,9 @@ LONGEST_SHIFT, FAR_ORIGIN, PRECISE_SHIFT = 3.0, 10.0, 1e-6
 """The longest step of an origin, and one that is far away, in standard deviations of its number; and the step in its standard
 errors that ends a search."""
 
+MOST_TILTS = 20
+"""The largest number of fits at the same smoothing parameters, with different terms F.tilt."""
+
 MOST_FITS = 200
 """The largest number of fits at smoothing parameters."""
 
@@ -187,6 +190,9 @@ def solve(start: Solution) -> Solution:
         entry.update(of_terms.get(entry["term"], {}))
     if correlated.groups:
         facts["origins"] = correlated.origins(solution.objective.design)
+    if penalties.outside.any() and not objective.family.dispersion_known:
+        objective = replace(solution.objective, known_dispersion=float(np.exp(parameters.log_phi)))
+        solution = replace(solution, objective=objective)
     return replace(
         solution,
         smooths=facts | corrected(solution, moved),
@@ -291,21 +297,23 @@ class LambdaSearch:
         smooths = [penalties.smooths[place] for place in np.flatnonzero(at_zero)]
         return list(dict.fromkeys(smooth.term for smooth in smooths if is_known or smooth.is_random))
 
-    def objective(self, parameters: Parameters) -> Objective:
+    def objective(self, parameters: Parameters, tilt: np.ndarray | None = None) -> Objective:
         objective = self.start.objective
         if self.of_theta:
             design = self.of_theta.as_fitted({"theta": float(np.exp(parameters.log_phi))})
             objective = replace(objective, workload=objective.workload.with_design(design))
-        return replace(objective, ridge=self.penalties.ridge(parameters.log_lambda))
+        return replace(objective, ridge=self.penalties.ridge(parameters.log_lambda), tilt=tilt)
 
     def summed(
-        self, objective: Objective, coefficients: np.ndarray, factored: Factored, log_theta: float
+        self, objective: Objective, coefficients: np.ndarray, factored: Factored, last: float
     ) -> tuple[Point, WorkingModel]:
-        """The point at some coefficients [p], and the model there, by a pass for H and t. `factored` is H + P for t."""
+        """The point at some coefficients [p], and the model there, by a pass for H and t. `factored` is H + P for t, and the
+        `last` parameter log phi or log theta."""
         design, of_theta = objective.design, self.of_theta is not None
-        state = objective.workload.state(coefficients) | inverse_state(design, factored.bread())
+        inverse = inverse_state(design, self.penalties.integrated(factored).bread())
+        state = objective.workload.state(coefficients) | inverse
         if of_theta:
-            state |= {SHAPE: np.exp([log_theta])}
+            state |= {SHAPE: np.exp([last])}
         sums = objective.workload.sum(objective.executor, "curvature_by_shape" if of_theta else "curvature", state)
         blocks = assemble(design, sums, objective.free)
         expected = blocks if objective.family.canonical else None
@@ -313,23 +321,32 @@ class LambdaSearch:
         slope = np.where(objective.free, gradient(design, sums, "slope"), 0.0)
         model = WorkingModel.near(objective, point, self.penalties, blocks, slope)
         if of_theta:
-            theta, mixed = np.exp(log_theta), np.where(objective.free, gradient(design, sums, "by_shape"), 0.0)
+            theta, mixed = np.exp(last), np.where(objective.free, gradient(design, sums, "by_shape"), 0.0)
             score, information = float(sums["score"]), float(sums["information"])
             # The model measures from b = 0, where the change of theta has the constant below.
             at_zero = float(sums["half_weight"]) - theta * score - float(mixed @ coefficients)
-            terms = ThetaTerms(log_theta, at_zero, theta**2 * information - theta * score, mixed)
+            terms = ThetaTerms(last, at_zero, theta**2 * information - theta * score, mixed)
             model = replace(model, theta=terms)
-        return point, model
+        phi = float(np.exp(last)) if model.dispersed else 1.0
+        return point, model.tilted(factor(blocks.penalised(objective.ridge)), coefficients, phi)
 
     def fitted(self, parameters: Parameters, coefficients: np.ndarray) -> Fitting:
         """The fit at these parameters, from some coefficients [p]. An unknown phi is that of the lowest V. Raises as
         newton.solve, and scipy.linalg.LinAlgError if the loss is not convex at the fit."""
-        objective = self.objective(parameters)
-        solution = newton.solve(replace(self.start, objective=objective, point=objective.at(coefficients)))
-        coefficients, factored = solution.point.coefficients, solution.information
-        if not objective.family.canonical:
-            factored = factor(objective.observed(coefficients).penalised(objective.ridge))
-        _, model = self.summed(objective, coefficients, factored, parameters.log_phi)
+        tilt = None
+        for _ in range(MOST_TILTS):
+            objective = self.objective(parameters, tilt)
+            solution = newton.solve(replace(self.start, objective=objective, point=objective.at(coefficients)))
+            coefficients, factored = solution.point.coefficients, solution.information
+            if not objective.family.canonical:
+                factored = factor(objective.observed(coefficients).penalised(objective.ridge))
+            _, model = self.summed(objective, coefficients, factored, parameters.log_phi)
+            if model.tilt is None:
+                break
+            change = model.tilt if tilt is None else model.tilt - tilt
+            tilt = model.tilt
+            if float(change @ factored.solve(change)) <= SHORT:
+                break
         if model.dispersed and not solution.is_perfect:
             parameters = replace(parameters, log_phi=first_phi(model, parameters))
         return Fitting(parameters, solution, model)
@@ -451,7 +468,7 @@ class JointDescent(Descent):
         self.parameters = descent.parameters
         self.search.tell(self.parameters)
         self.moved = float(np.abs(self.parameters.vector - self.before.vector).max())
-        self.objective = self.search.objective(self.parameters)
+        self.objective = self.search.objective(self.parameters, self.model.tilt)
         self.factored = self.model.penalised(self.parameters.log_lambda)
         self.step = self.factored.solve(self.model.right_at(self.parameters)) - self.point.coefficients
         square = float(self.step @ self.factored.blocks.times(self.step))
@@ -473,7 +490,7 @@ class JointDescent(Descent):
             return self.iteration == self.most
         self.is_settled = self.moved <= SETTLED and self.lambda_squared <= SHORT
         if self.is_settled:
-            self.parameters, self.objective = self.before, self.search.objective(self.before)
+            self.parameters, self.objective = self.before, self.search.objective(self.before, self.model.tilt)
         self.is_poisson = self.with_theta and self.parameters.log_phi > np.log(LARGEST_THETA)
         return self.is_settled or self.is_poisson or self.iteration == self.most
 

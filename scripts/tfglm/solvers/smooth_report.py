@@ -62,7 +62,7 @@ def report(
         terms.append(entry)
     effective = {"effective_coefficients": solution.effective}
     return {
-        "reml": restricted(objective, point, model, parameters),
+        objective.design.likelihood.method: restricted(objective, point, model, parameters),
         "reml_dispersion": phi,
         "smooths": terms,
     } | effective
