@@ -33,3 +33,12 @@ def test_quantiles_and_the_normal_tail_are_those_of_scipy_to_the_last_digit():
         expected = scipy.stats.t.ppf(probability, np.append(DF, np.inf))
         np.testing.assert_array_equal(distributions.t_quantile(probability, np.append(DF, np.inf)), expected)
     np.testing.assert_array_equal(distributions.log_normal_tail(VALUES), scipy.stats.norm.logsf(VALUES))
+
+
+def test_tails_of_sums_of_many_variables_keep_their_digits():
+    """Also where one variable has most of the variance, against an integral over it by mpmath."""
+    for k, value in ((1, 9.0), (30, 200.0), (300, 1200.0), (3000, 4500.0)):
+        tail = distributions.chi_squared_sum(value, np.ones(k))
+        assert tail.logarithm == pytest.approx(scipy.stats.chi2.logsf(value, k), rel=1e-12)
+    tail = distributions.chi_squared_sum(900.0, np.append(1.0, np.full(312, 0.77)))
+    assert tail.logarithm == pytest.approx(-225.380056311265, rel=1e-11)

@@ -113,8 +113,14 @@ def chi_squared_sum(value: float, weights: np.ndarray, df: float = np.inf) -> Ta
         middle = 0.5 * (low + high)
         slope = np.sum(weights / (1 - 2 * weights * middle)) - value / (1 + 2 * value / df * middle) - 1 / middle
         low, high = (low, middle) if slope > 0 else (middle, high)
-    size = np.sqrt(0.5 - low)  # a path from 0.5 - size^2
-    step = 2 * np.pi * min(size, np.sqrt(0.5) - size) / STEPS
+    # The path begins at `low`. It is as wide as the branch points are distant on average, so that it passes none too closely.
+    pulls = weights / (1 - 2 * weights * low)
+    square = max(0.5 * len(weights) / pulls.sum(), 0.5 - low)
+    size = np.sqrt(square)
+    # A step is short beside the distances from the first branch point and from 0, and beside the width of the integrand.
+    distance = min(size - np.sqrt(square - (0.5 - low)), np.sqrt(square + low) - size)
+    width = 1 / (size * np.sqrt(2 * np.sum(pulls**2) + 1 / low**2))
+    step = np.pi * min(2 * distance / STEPS, width / np.sqrt(2 * STEPS))
     height = float(exponent(np.array([low + 0j]))[0].real)
     total, last = 0.0, 1.0
     for block in range(MOST_BLOCKS):
