@@ -100,10 +100,7 @@ MOST_TOUCHED = 1 << 30
 def take_memory(design: Design) -> None:
     """Allocate the memory of the information matrix, in the forms that a fit has at the same time: two as received, one
     assembled, the blocks of two steps, and their results."""
-    from tfglm.engine.parts import eliminated_part
-
-    part = None if design.absorbed else eliminated_part(design)
-    eliminated = design.parts[part].size if part is not None else 0
+    eliminated = 0 if design.absorbed else sum(design.parts[k].size for k in design.eliminated_parts)
     tensorflow_setup.touch(min(6 * 8 * (design.reported_size - eliminated) * design.reported_size, MOST_TOUCHED))
 
 

@@ -65,8 +65,8 @@ def all_sums(design, file) -> dict[str, np.ndarray]:
         np.arange(design.size)[eliminated],
     )
     dense = random.normal(size=(design.size - width, design.size - width))
-    blocks = dense @ dense.T / 1e5, random.normal(size=(design.size - width, width)) / 1e4, np.full(width, 1e-4)
-    state |= leverage.state_of(design.size, places, eliminated, blocks)
+    blocks = dense @ dense.T / 1e5, random.normal(size=(design.size - width, width)) / 1e4, np.full((1, 1, width), 1e-4)
+    state |= leverage.state_of(design.size, places, [eliminated], blocks)
     workload = Workload(design, [file], "train")
     return {(name, key): value for name in SUMS for key, value in workload.sum(LocalExecutor(), name, state).items()}
 

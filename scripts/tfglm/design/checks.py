@@ -191,9 +191,8 @@ def check_information_size(design: Design, where: str) -> None:
     if design.absorbed:
         check_absorbed_size(design, where)
         return
-    sizes = [part.size for part in design.parts]
-    eliminated = max(sizes)
-    dense = sum(sizes) - eliminated
+    eliminated = sum(design.parts[k].size for k in design.eliminated_parts)
+    dense = design.size - eliminated
     needed = 8.0 * dense * (dense + eliminated)
     if needed > LARGEST_INFORMATION:
         widest = max(design.parts, key=lambda part: part.size).term.name

@@ -220,6 +220,17 @@ class Design:
         """Return the numbers of the absorbed parts, which come last."""
         return tuple(k for k, part in enumerate(self.parts) if part.term.name in self.absorbed)
 
+    @cached_property
+    def eliminated_parts(self) -> tuple[int, ...]:
+        """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together; of
+        the absorbed parts, if there are any. Random effects of the same groups are eliminated with it, by group."""
+        grouped = [k for k, part in enumerate(self.parts) if part.grouping]
+        largest = max(self.absorbed_parts or grouped, key=lambda k: self.parts[k].size, default=None)
+        if largest is None or not self.parts[largest].term.kind.is_random:
+            return () if largest is None else (largest,)
+        grouping = self.parts[largest].grouping
+        return tuple(k for k in grouped if self.parts[k].grouping == grouping and self.parts[k].term.kind.is_random)
+
     @property
     def reported_size(self) -> int:
         """The number of coefficients before those of absorbed factors."""

@@ -258,18 +258,18 @@ def bases_of(
     signature: Signature,
     multipliers: Sequence[Multiplier],
     parts: np.ndarray,
-    eliminated: int | None = None,
+    eliminated: Sequence[int] = (),
 ) -> list[Basis]:
     """The bases of a design: adjacent multipliers of the same smooth term. `multipliers` and `parts` as `parts.looked_up_parts`
-    has them. Each part has one coefficient, or one for each level of the same factor. The `eliminated` part belongs to no
+    has them. Each part has one coefficient, or one for each level of the same factor. `eliminated` parts belong to no
     basis."""
     if design.equations:
         return []
     users = np.bincount(parts[parts[:, 2] >= 0, 2], minlength=len(multipliers))
     terms: dict[tuple[str, int], list[int]] = {}
-    excluded = None if eliminated is None else design.parts[eliminated].term
+    excluded = [design.parts[k].term for k in eliminated]
     for part, (_, grouping, which) in zip(design.parts, parts, strict=True):
-        if part.term.kind.is_smooth and part.term is not excluded and users[which] == 1:
+        if part.term.kind.is_smooth and part.term not in excluded and users[which] == 1:
             terms.setdefault((part.term.name, int(grouping)), []).append(int(which))
     sizes = {column.column: column.table_size for column in signature.inputs if column.coded}
     start = {int(which): int(place) for place, _, which in parts if which >= 0}

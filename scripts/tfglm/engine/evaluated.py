@@ -10,7 +10,6 @@ from tfglm.design.design import Design
 from tfglm.design.scenarios import Scenario
 from tfglm.engine.bases import Basis, BasisColumns, apart
 from tfglm.engine.leverage import TOO_NEAR, leverages
-from tfglm.engine.parts import eliminated_part
 from tfglm.engine.rectified import rectified
 from tfglm.engine.rows import NOT_FINITE, WITHOUT_MEAN, Multiplier, Rows
 from tfglm.engine.sums import RESIDUAL, WEIGHT, Key
@@ -253,7 +252,7 @@ class Evaluated:
     @cached_property
     def distance(self) -> np.ndarray:
         """x' I^-1 x with the row x of the design matrix, if the state has the inverse information matrix."""
-        last = eliminated_part(self.design)
+        last = self.design.eliminated_parts
         return leverages(self.state, self.parts, last, self.rows.groups, self.uncoded, self.columns)
 
     @cached_property

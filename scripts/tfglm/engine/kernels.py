@@ -96,12 +96,14 @@ def add_linear_predictor(eta, coefficients, parts, groups, numbers):
 
 
 @compiled
-def add_quadratic_form(forms, parts, eliminated, groups, numbers, dense, mixed, diagonal):
-    """Add x'Vx to forms [rows], x the row of the design matrix. V has the blocks `dense` [d, d], `mixed` [d, m] and, of the part
-    number `eliminated` (-1 for none), `diagonal` [m]; `parts`, `groups` and `numbers` as `add_linear_predictor` takes them, where
-    the eliminated part starts at 0 and the others have no place for it."""
+def add_quadratic_form(forms, parts, eliminated, groups, numbers, dense, mixed, within):
+    """Add x'Vx to forms [rows], x the row of the design matrix. V has the blocks `dense` [d, d], `mixed` [d, m] and, of the
+    `eliminated` parts, whose numbers are int64 [q], `within` [q, q, levels]; `parts`, `groups` and `numbers` as
+    `add_linear_predictor` takes them, where the eliminated parts start at 0 and the others have no place for them."""
     count = len(parts)
-    place, number = np.zeros(count, np.uint64), np.ones(count)
+    place, number, which = np.zeros(count, np.uint64), np.ones(count), np.full(count, -1)
+    for q in range(len(eliminated)):
+        which[eliminated[q]] = q
     for i in range(len(forms)):
         for k in range(count):
             grouping, multiplier = parts[k, 1], parts[k, 2]
@@ -109,15 +111,18 @@ def add_quadratic_form(forms, parts, eliminated, groups, numbers, dense, mixed, 
             number[k] = numbers[multiplier, i] if multiplier >= 0 else 1.0
         form = 0.0
         for k in range(count):
-            if k == eliminated:
-                form += number[k] * number[k] * diagonal[place[k]]
+            if which[k] >= 0:
+                level = np.uint64(groups[parts[k, 1], i])
+                form += number[k] * number[k] * within[which[k], which[k], level]
+                for j in eliminated[: which[k]]:
+                    form += 2.0 * number[k] * number[j] * within[which[k], which[j], level]
                 continue
             others = 0.5 * number[k] * dense[place[k], place[k]]
             for j in range(k):
-                if j != eliminated:
+                if which[j] < 0:
                     others += number[j] * dense[place[k], place[j]]
-            if eliminated >= 0:
-                others += number[eliminated] * mixed[place[k], place[eliminated]]
+            for j in eliminated:
+                others += number[j] * mixed[place[k], place[j]]
             form += 2.0 * number[k] * others
         forms[i] += form
 

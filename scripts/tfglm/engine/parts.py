@@ -66,24 +66,17 @@ def equations_of(design: Design, *parts: Part) -> tuple[int, ...]:
     return tuple(design.equations.index(part.term.equation) if design.equations else 0 for part in parts)
 
 
-def eliminated_part(design: Design) -> int | None:
-    """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together; of the
-    absorbed parts, if there are any."""
-    grouped = [k for k, part in enumerate(design.parts) if part.grouping]
-    return max(design.absorbed_parts or grouped, key=lambda k: design.parts[k].size, default=None)
-
-
 def block_pairs(design: Design) -> list[tuple[int, int]]:
     """Return the numbers of the pairs of parts whose blocks of X'WX are summed: without pairs of absorbed parts (engine.cells). A
-    part without groups comes before others, and the eliminated part last."""
-    last, absorbed = eliminated_part(design), design.absorbed_parts
+    part without groups comes before others, and the eliminated ones last."""
+    last, absorbed = design.eliminated_parts, design.absorbed_parts
     single = [k for k, part in enumerate(design.parts) if not part.grouping]
     grouped = [k for k, part in enumerate(design.parts) if part.grouping]
     return [
         *combinations_with_replacement(single, 2),
         *((j, k) for k in grouped for j in (k, *single)),
         *(
-            (k, j) if j == last else (j, k)
+            (k, j) if j in last and k not in last else (j, k)
             for j, k in combinations(grouped, 2)
             if not (j in absorbed and k in absorbed)
         ),

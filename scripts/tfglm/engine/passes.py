@@ -22,7 +22,7 @@ from tfglm.engine.bases import bases_of
 from tfglm.engine.blocks import Signature
 from tfglm.engine.classes import EvaluatedClasses, EvaluatedOrdered
 from tfglm.engine.evaluated import Evaluated, Values, residuals
-from tfglm.engine.parts import derivative, eliminated_part, looked_up_parts, products, sum_layout
+from tfglm.engine.parts import derivative, looked_up_parts, products, sum_layout
 from tfglm.engine.rectified import COUNTED
 from tfglm.engine.reductions import Reduction
 from tfglm.engine.rows import LEFT_OUT, cluster_key, positions_of, rows_of
@@ -218,7 +218,7 @@ class Passes:
         self._evaluated = of_classes if design.equations else Evaluated
         self.multipliers, self.parts = looked_up_parts(design)
         self.positions = positions_of(design)
-        self.bases = bases_of(design, signature, self.multipliers, self.parts, eliminated_part(design))
+        self.bases = bases_of(design, signature, self.multipliers, self.parts, design.eliminated_parts)
         self._named: dict[str, Pass] = {}
 
     def named(self, name: str) -> Any:

@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
+from tfglm.inference.block_diagonal import BlockDiagonal
+
 CHUNK = 512
 """Rows of a transformation in a chunk of the computation."""
 
@@ -21,7 +23,7 @@ class Bread:
     """I^-1 of the free coefficients. In a penalised fit it is (I + penalty)^-1, the posterior covariance over the dispersion.
 
     `dense` [q] and `eliminated` [m] are their positions in the coefficient vector. The blocks are `schur_inverse` = S^-1 [q, q],
-    `loadings` = B D^-1 [q, m] and `diagonal` = D [m] (solvers.information).
+    `loadings` = B D^-1 [q, m] and `diagonal`, the values of D (solvers.information).
     """
 
     dense: np.ndarray
@@ -29,6 +31,10 @@ class Bread:
     schur_inverse: np.ndarray
     loadings: np.ndarray
     diagonal: np.ndarray
+
+    @cached_property
+    def d(self) -> BlockDiagonal:
+        return BlockDiagonal(self.diagonal)
 
     @cached_property
     def free(self) -> np.ndarray:
@@ -42,7 +48,7 @@ class Bread:
     def solved(self, dense: np.ndarray, eliminated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows of a transformation, [rows, q] and [rows, m], times I^-1."""
         on_dense = (dense - eliminated @ self.loadings.T) @ self.schur_inverse
-        return on_dense, eliminated / self.diagonal - on_dense @ self.loadings
+        return on_dense, self.d.divide(eliminated) - on_dense @ self.loadings
 
     def times(self, transform: scipy.sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
         """T I^-1, [rows, q] and [rows, m]."""
@@ -70,7 +76,7 @@ class Bread:
         """The entries of I of the free coefficients at these positions, [places, places]."""
         scale = np.sqrt(np.diag(self.schur_inverse))  # a large penalty would take the digits of the others
         schur = np.linalg.inv(self.schur_inverse / scale / scale[:, None]) / scale / scale[:, None]
-        mixed = self.loadings * self.diagonal
+        mixed = self.d.times(self.loadings)
         order, q = self.ranks(places), len(self.dense)
         result = np.zeros((len(order), len(order)))
         inside, others = order < q, order >= q
@@ -78,13 +84,13 @@ class Bread:
         result[np.ix_(inside, inside)] = (schur + self.loadings @ mixed.T)[np.ix_(on_dense, on_dense)]
         result[np.ix_(inside, others)] = mixed[np.ix_(on_dense, on_eliminated)]
         result[np.ix_(others, inside)] = result[np.ix_(inside, others)].T
-        result[np.ix_(others, others)] = np.diag(self.diagonal[on_eliminated])
+        result[np.ix_(others, others)] = self.d.matrix[on_eliminated][:, on_eliminated].toarray()
         return result
 
     def ranks(self, places: np.ndarray) -> np.ndarray:
         """The places in `free` of the coefficients at these positions."""
-        rank = {place: number for number, place in enumerate(self.free.tolist())}
-        return np.array([rank[place] for place in places.tolist()])
+        order = np.argsort(self.free)
+        return order[np.searchsorted(self.free, places, sorter=order)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +107,12 @@ class BreadRows:
     @cached_property
     def alone(self) -> scipy.sparse.csr_array:
         """e D^-1."""
-        return self.sparse @ scipy.sparse.diags_array(1.0 / self.bread.diagonal)
+        return self.sparse @ self.bread.d.inverse.matrix
 
     def squares(self) -> np.ndarray:
         """The diagonal of T I^-1 T'."""
         diagonal = np.einsum("ij,ij->i", self.on_dense, self.reduced)
-        return diagonal + self.sparse.power(2) @ (1.0 / self.bread.diagonal) if len(self.bread.diagonal) else diagonal
+        return diagonal + self.bread.d.inverse.squares(self.sparse) if len(self.bread.diagonal) else diagonal
 
     def plus_eliminated(self, of_dense: np.ndarray, alone: scipy.sparse.csr_array, values: np.ndarray) -> np.ndarray:
         """`of_dense` plus eliminated parts `alone` [rows, m] times the numbers of some clusters, `values` [clusters, q + m]."""

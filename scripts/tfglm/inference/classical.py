@@ -27,11 +27,11 @@ class Classical(Covariance):
         """The Wald statistic for no effect of the eliminated part, from all coefficients [p]. It uses the information that
         is left after the dense part is eliminated: b'Db - (Bb)' A^-1 (Bb). So the covariance of the part is never computed."""
         bread, b = self.bread, coefficients[self.bread.eliminated]
-        mixed = bread.loadings * bread.diagonal
+        mixed = bread.d.times(bread.loadings)
         dense = np.linalg.inv(bread.schur_inverse) + bread.loadings @ mixed.T
         coupled = mixed @ b
         return float(
-            (bread.diagonal @ b**2 - coupled @ np.linalg.solve(dense, coupled)) / (self.dispersion * self.correction)
+            (bread.d.form(b) - coupled @ np.linalg.solve(dense, coupled)) / (self.dispersion * self.correction)
         )
 
 

@@ -171,8 +171,8 @@ class Clustered(Covariance):
             return np.zeros(transform.shape[0])
         bread = self.bread
         dense = np.diag(np.linalg.inv(bread.schur_inverse))
-        dense = dense + np.einsum("ij,ij->i", bread.loadings, bread.loadings * bread.diagonal)
-        weight = (self.cluster_penalty > 0) / np.append(dense, bread.diagonal)
+        dense = dense + np.einsum("ij,ij->i", bread.loadings, bread.d.times(bread.loadings))
+        weight = (self.cluster_penalty > 0) / np.append(dense, bread.d.diagonal)
         along = transform[:, bread.free].power(2) @ weight
         return along / np.maximum(bread.squares(transform), np.finfo(float).tiny)
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse
 
+from tfglm.inference.block_diagonal import BlockDiagonal
 from tfglm.inference.bread import BreadRows
 from tfglm.inference.covariance import Covariance
 
@@ -15,7 +16,7 @@ from tfglm.inference.covariance import Covariance
 class Sandwich(Covariance):
     """`correction` * I^-1 M I^-1, where M = sum of f s_i s_i' over rows, with the score s_i and the leverage h_i of a row.
 
-    The blocks of M are `meat_dense` [q, q], `meat_mixed` [q, m] and `meat_diagonal` [m]. `correction` and f are
+    The blocks of M are `meat_dense` [q, q], `meat_mixed` [q, m] and, as its values, `meat_diagonal`. `correction` and f are
 
     - HC0: 1 and 1 (White 1980)
     - HC1: n / (n - p) and 1
@@ -35,7 +36,7 @@ class Sandwich(Covariance):
         on_dense, on_eliminated = self.bread.times(transform)
         half = on_dense @ self.meat_mixed
         crossed = half @ on_eliminated.T
-        square = on_dense @ self.meat_dense @ on_dense.T + (on_eliminated * self.meat_diagonal) @ on_eliminated.T
+        square = on_dense @ self.meat_dense @ on_dense.T + self._eliminated_meat.times(on_eliminated) @ on_eliminated.T
         result = self.correction * (square + crossed + crossed.T)
         return result + self.dispersion * self._prior.of(on_dense, on_eliminated) if self._prior else result
 
@@ -44,13 +45,17 @@ class Sandwich(Covariance):
         robust = np.einsum("ij,ij->i", rows.on_dense @ within, rows.on_dense)
         if len(self.bread.diagonal):
             robust += 2 * np.einsum("ij,ij->i", rows.on_dense, rows.alone @ between.T)
-            robust += rows.alone.power(2) @ self.meat_diagonal
+            robust += self._eliminated_meat.squares(rows.alone)
         return self.correction * robust + bias
+
+    @cached_property
+    def _eliminated_meat(self) -> BlockDiagonal:
+        return BlockDiagonal(self.meat_diagonal)
 
     @cached_property
     def _reduced_meat(self) -> tuple[np.ndarray, np.ndarray]:
         """(I, -loadings) M (I, -loadings)' [q, q] and (I, -loadings) M (0, I)' [q, m]."""
         loadings = self.bread.loadings
-        scaled = loadings * self.meat_diagonal
+        scaled = self._eliminated_meat.times(loadings)
         crossed = self.meat_mixed @ loadings.T
         return self.meat_dense - crossed - crossed.T + scaled @ loadings.T, self.meat_mixed - scaled

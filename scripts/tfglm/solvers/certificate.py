@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfglm.engine.passes import ROWS_IN_A_SUM
+from tfglm.inference.block_diagonal import BlockDiagonal
 from tfglm.inference.bread import Bread
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.fitted import Fitted
@@ -122,4 +123,4 @@ def _largest_square(errors: np.ndarray, bread: Bread) -> float:
         float(dense[first : first + CHUNK] @ (np.abs(bread.schur_inverse[first : first + CHUNK]) @ dense))
         for first in range(0, len(dense), CHUNK)
     )
-    return on_dense + float(eliminated**2 @ (1.0 / bread.diagonal))
+    return on_dense + BlockDiagonal(np.abs(bread.d.inverse.values)).form(eliminated)

@@ -12,12 +12,15 @@ without a pass over the rows. The determinant of P does not depend on Delta. Eac
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from tfglm.design.design import Design
 from tfglm.errors import UserError
+from tfglm.inference.block_diagonal import BlockDiagonal
+from tfglm.solvers.information import Factored
 from tfglm.solvers.objective import Solution
 from tfglm.solvers.reml import Derivatives, Parameters, Penalties, WorkingModel
 from tfglm.solvers.smooth_report import QUANTILE, WIDEST
@@ -26,7 +29,7 @@ DIFFERENCE = 1e-5
 """The step of parameters for derivatives of standard deviations and correlations."""
 
 MOST_EFFECTS = 6_000
-"""The largest number of correlated effects of a group."""
+"""The largest number of correlated effects of a group that is not eliminated."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Correlated:
         """The groups whose terms all have rows. Raises UserError for too many effects."""
         numbers = {smooth.term: number for number, smooth in enumerate(penalties.smooths)}
         numeric = {term.name: term.numeric for term in design.terms}
+        eliminated = [design.parts[k].term.name for k in design.eliminated_parts]
         last = {smooth.beside[0]: smooth for smooth in penalties.smooths if smooth.beside}
         groups = []
         for smooth in last.values():
@@ -85,10 +89,10 @@ class Correlated:
                 continue
             places = np.array([penalties.smooths[numbers[name]].places for name in names])
             places = places[:, free[places].all(axis=0)]
-            if places.size > MOST_EFFECTS:
+            if smooth.term not in eliminated and places.size > MOST_EFFECTS:
                 raise UserError(
                     f"models.{design.model}.formula: `{smooth.term}` is one of {places.size:,} correlated random effects, and "
-                    f"there may be {MOST_EFFECTS:,} at most; write || in place of | for independent ones"
+                    f"there may be {MOST_EFFECTS:,} at most beside a factor with more levels; write || in place of |"
                 )
             factors = tuple(numeric[name][0] for name in names[1:])
             groups.append(CorrelatedTerms(tuple(numbers[name] for name in names), factors, places))
@@ -129,6 +133,63 @@ class Correlated:
         return {name: row for group in self.groups for name, row in group.origins(design, group.m(design)).items()}
 
 
+class AroundInverse(NamedTuple):
+    """What V needs of a symmetric matrix P between the effects at `where`, and A = H + P: `trace` = tr(P A^-1), the `diagonal`
+    [p] of A^-1 P A^-1, and the factors of tr(P A^-1 Q A^-1) for another matrix Q (`with_other`)."""
+
+    where: np.ndarray
+    matrix: scipy.sparse.csr_array
+    trace: float
+    diagonal: np.ndarray
+    within: scipy.sparse.csr_array
+    twice: scipy.sparse.csr_array
+    reduced: np.ndarray
+
+    def along(self, vector: np.ndarray) -> np.ndarray:
+        """P times a vector [p]."""
+        result = np.zeros(len(vector))
+        result[self.where] = self.matrix @ vector[self.where]
+        return result
+
+    def with_other(self, other: "AroundInverse") -> float:
+        return float(self.within.multiply(other.twice.T).sum() + np.sum(self.reduced * other.reduced.T))
+
+
+def around_inverse(factored: Factored, size: int) -> Callable[[np.ndarray, np.ndarray, np.ndarray], AroundInverse]:
+    """Make `AroundInverse` of the entries of P: the coefficients `one` and `other`, of the same levels, and their values.
+
+    A^-1 = blockdiag(0, D^-1) + U S^-1 U' (solvers.information). P has entries within the blocks of D, or between dense
+    coefficients. With K = U'PU, tr(P A^-1 Q A^-1) is that of P D^-1 Q (D^-1 + 2 L'S^-1 L) plus that of K_P S^-1 K_Q S^-1.
+    """
+    blocks, loadings, inverse = factored.blocks, factored.loadings, factored.schur_inverse()
+    d, mixed = blocks.within.inverse, inverse @ loadings
+    twice = BlockDiagonal(d.values + 2 * d.within(loadings, mixed)).matrix
+    rank = np.full(size, -1)
+    rank[blocks.dense], rank[blocks.eliminated] = np.arange(len(blocks.dense)), np.arange(len(blocks.eliminated))
+
+    def around(one: np.ndarray, other: np.ndarray, values: np.ndarray) -> AroundInverse:
+        is_eliminated = bool(len(one)) and one[0] in blocks.eliminated
+        parts = []
+        for is_here, where in ((is_eliminated, blocks.eliminated), (not is_eliminated, blocks.dense)):
+            entries = (values, (rank[one], rank[other])) if is_here else None
+            shape = (len(where), len(where))
+            half = scipy.sparse.csr_array(entries, shape=shape) if entries else scipy.sparse.csr_array(shape)
+            parts.append(half + half.T)
+        inside, dense = parts
+        reduced = dense + loadings @ (inside @ loadings.T) if is_eliminated else dense
+        within, with_twice, along = inside @ d.matrix, inside @ twice, np.asarray(reduced @ inverse)
+        diagonal = np.zeros(size)
+        diagonal[blocks.dense] = np.einsum("ij,ji->i", inverse, along)
+        diagonal[blocks.eliminated] = np.einsum("ij,ij->j", mixed, reduced @ mixed)
+        if is_eliminated:
+            diagonal[blocks.eliminated] += np.asarray(d.matrix.multiply(with_twice.T).sum(axis=1)).ravel()
+        trace = float(within.trace() + np.trace(along))
+        where, matrix = (blocks.eliminated, inside) if is_eliminated else (blocks.dense, dense)
+        return AroundInverse(where, matrix, trace, diagonal, within, with_twice, along)
+
+    return around
+
+
 def whole(model: WorkingModel, parameters: Parameters, correlated: Correlated, before: Derivatives) -> Derivatives:
     """The derivatives of V at Delta = 0 by log lambda, log phi and Delta, in this order; those of b without log phi. `before` are
     the derivatives without Delta."""
@@ -136,52 +197,34 @@ def whole(model: WorkingModel, parameters: Parameters, correlated: Correlated, b
     phi = np.exp(parameters.log_phi) if model.dispersed else 1.0
     b, to_slope = factored.solve(model.right_at(parameters)), factored.solve(model.slope)
     weights = np.exp(parameters.log_lambda)[:, None] * model.penalties.weights
-    among = np.unique(np.concatenate([group.places.ravel() for group in correlated.groups]))
-    rank = np.full(size, -1)
-    rank[among] = np.arange(len(among))
-    inverse = model.penalties.integrated(factored).inverse_rows(among, size)
-
-    def symmetric(one: np.ndarray, other: np.ndarray, values: np.ndarray) -> scipy.sparse.csr_array:
-        matrix = scipy.sparse.csr_array((values, (rank[one], rank[other])), shape=(len(among), len(among)))
-        return matrix + matrix.T
-
-    def along(matrix: scipy.sparse.csr_array, vector: np.ndarray) -> np.ndarray:
-        """A matrix of `among` times a vector, [p]."""
-        result = np.zeros(size)
-        result[among] = matrix @ vector[among]
-        return result
-
-    def trace(matrix: scipy.sparse.csr_array) -> float:
-        return float((matrix * inverse[:, among]).sum())
-
+    around = around_inverse(model.penalties.integrated(factored), size)
     firsts = [group.terms[first] for group, first, _ in correlated.pairs]
     penalties = [
-        symmetric(one, other, -weights[term, one]) for term, (one, other) in zip(firsts, correlated.places, strict=True)
+        around(one, other, -weights[term, one]) for term, (one, other) in zip(firsts, correlated.places, strict=True)
     ]
-    pulled = np.array([along(matrix, b) for matrix in penalties])
+    pulled = np.array([matrix.along(b) for matrix in penalties])
     moved = -np.array([factored.solve(each) for each in pulled])
     squares = pulled @ b / phi
-    slopes = 0.5 * (squares + [trace(matrix) for matrix in penalties]) + moved @ model.slope
-    within = [matrix @ inverse for matrix in penalties]
+    slopes = 0.5 * (squares + [matrix.trace for matrix in penalties]) + moved @ model.slope
     known, count = len(before.gradient), len(penalties)
     hessian = np.zeros((known + count, known + count))
     hessian[:known, :known] = before.hessian
     for place, matrix in enumerate(penalties):
-        bent = along(matrix, to_slope)
+        bent = matrix.along(to_slope)
         row = (weights * b) @ moved[place] / phi - (weights * to_slope) @ moved[place] - before.moved @ bent
-        row -= 0.5 * weights @ np.einsum("ij,ij->j", inverse, within[place])
+        row -= 0.5 * weights @ matrix.diagonal
         row[firsts[place]] += slopes[place]
         of_phi = -0.5 * squares[place] if model.dispersed else 0.0
         hessian[known + place, :known] = hessian[:known, known + place] = np.append(row, of_phi)
         for other in range(place + 1):
             value = float(pulled[place] @ moved[other]) / phi
-            value -= float(bent @ moved[other] + along(penalties[other], to_slope) @ moved[place])
-            value -= 0.5 * float(np.sum(within[place][:, among] * within[other][:, among].T))
+            value -= float(bent @ moved[other] + penalties[other].along(to_slope) @ moved[place])
+            value -= 0.5 * matrix.with_other(penalties[other])
             if firsts[place] == firsts[other]:
                 one, later = correlated.places[place]
-                second = symmetric(later, correlated.places[other][1], weights[firsts[place], one])
-                pull = along(second, b)
-                value += 0.5 * (float(b @ pull) / phi + trace(second)) - float(to_slope @ pull)
+                second = around(later, correlated.places[other][1], weights[firsts[place], one])
+                pull = second.along(b)
+                value += 0.5 * (float(b @ pull) / phi + second.trace) - float(to_slope @ pull)
             hessian[known + place, known + other] = hessian[known + other, known + place] = value
     gradient = np.append(before.gradient, slopes)
     return before._replace(gradient=gradient, hessian=hessian, moved=np.vstack([before.moved, moved]))

@@ -1,7 +1,8 @@
 """The information matrix in blocks, with the largest part eliminated.
 
-The block of X'WX for a part with groups is diagonal. The largest such part is eliminated; all other coefficients are dense. The
-blocks are A (dense), D (eliminated) and B (between them):
+The block of X'WX for a part with groups is diagonal. The largest such part is eliminated; all other coefficients are dense. If it
+has random effects, those of other terms at the same levels are eliminated too: D has a small block for each level. The blocks are
+A (dense), D (eliminated) and B (between them):
 
     X'WX = [[A, B], [B', D]],   S = A - B D^-1 B',   (X'WX)^-1 = blockdiag(0, D^-1) + U S^-1 U',   U = [I; -D^-1 B'].
 
@@ -20,8 +21,9 @@ import scipy.linalg
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE
 from tfglm.engine import leverage
-from tfglm.engine.parts import block_pairs, eliminated_part, nesting
+from tfglm.engine.parts import block_pairs, nesting
 from tfglm.engine.passes import Sums
+from tfglm.inference.block_diagonal import BlockDiagonal
 from tfglm.inference.bread import Bread
 
 ALIASED_BELOW = 1e-10
@@ -38,7 +40,7 @@ THREADS = 2
 
 @dataclass(frozen=True)
 class Blocks:
-    """A, B and D; `dense` and `eliminated` are positions in the coefficient vector."""
+    """A, B and the values `d` of D; `dense` and `eliminated` are positions in the coefficient vector."""
 
     dense: np.ndarray
     eliminated: np.ndarray
@@ -46,10 +48,15 @@ class Blocks:
     b: np.ndarray
     d: np.ndarray
 
+    @cached_property
+    def within(self) -> BlockDiagonal:
+        """D."""
+        return BlockDiagonal(self.d)
+
     @property
     def whole(self) -> np.ndarray:
         """The whole matrix, the dense coefficients first."""
-        return np.block([[self.a, self.b], [self.b.T, np.diag(self.d)]])
+        return np.block([[self.a, self.b], [self.b.T, self.within.matrix.toarray()]])
 
     def restrict(self, free: np.ndarray) -> "Blocks":
         """The blocks of the `free` coefficients [p] only; the others do not move."""
@@ -61,27 +68,27 @@ class Blocks:
             self.eliminated[columns],
             self.a[np.ix_(rows, rows)],
             self.b[np.ix_(rows, columns)],
-            self.d[columns],
+            self.within.restrict(columns).values,
         )
 
     def penalised(self, ridge: np.ndarray) -> "Blocks":
         """The blocks of the loss plus the penalty sum of ridge * b^2 / 2."""
         if not ridge.any():
             return self
-        return replace(self, a=self.a + np.diag(ridge[self.dense]), d=self.d + ridge[self.eliminated])
+        return replace(self, a=self.a + np.diag(ridge[self.dense]), d=self.within.plus(ridge[self.eliminated]).values)
 
     def times(self, vector: np.ndarray) -> np.ndarray:
         """The matrix times a vector over all coefficients, [p]; 0 for coefficients outside the blocks."""
         dense, eliminated = vector[self.dense], vector[self.eliminated]
         result = np.zeros(len(vector))
         result[self.dense] = self.a @ dense + self.b @ eliminated
-        result[self.eliminated] = dense @ self.b + self.d * eliminated
+        result[self.eliminated] = dense @ self.b + self.within.times(eliminated)
         return result
 
     def diagonal(self, size: int) -> np.ndarray:
         """The diagonal of the matrix, [p = size]; 0 for coefficients outside the blocks."""
         diagonal = np.zeros(size)
-        diagonal[self.dense], diagonal[self.eliminated] = np.diag(self.a), self.d
+        diagonal[self.dense], diagonal[self.eliminated] = np.diag(self.a), self.within.diagonal
         return diagonal
 
     def plus(self, other: "Blocks", factor: float) -> Self:
@@ -107,17 +114,18 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     """The blocks from the sums of an information pass or of squares. `free` [p] restricts them to these coefficients."""
     parts = design.parts
     free = np.ones(design.size, bool) if free is None else free
-    largest = eliminated_part(design)
+    last = design.eliminated_parts
     of_part = [free[part.where] for part in parts]
     free_runs = [runs(which) for which in of_part]
     in_eliminated = np.zeros(design.size, bool)
-    if largest is not None:
-        in_eliminated[parts[largest].where] = True
+    for k in last:
+        in_eliminated[parts[k].where] = True
     dense, eliminated = np.flatnonzero(free & ~in_eliminated), np.flatnonzero(free & in_eliminated)
     rank = np.full(design.size, -1)
     rank[dense], rank[eliminated] = np.arange(len(dense)), np.arange(len(eliminated))
     a, b = np.zeros((len(dense), len(dense))), np.zeros((len(dense), len(eliminated)))
-    d = sums["block", largest, largest][of_part[largest]] if largest is not None else np.zeros(0)
+    present = [k for k in last if of_part[k].any()]
+    d = np.array([[sums["block", min(j, k), max(j, k)][of_part[j]] for k in present] for j in present])
 
     def place(k: int) -> slice:
         """The positions of a part's free coefficients in A, or in B."""
@@ -128,12 +136,12 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
         """Put all entries of two parts, [size of j, size of k]."""
         if not free_runs[j] or not free_runs[k]:
             return
-        to = b[place(j)] if k == largest else a[place(j), place(k)]
+        to = (b if k in last else a)[place(j), place(k)]
         # Run by run, because a copy of the free entries would be as large as B. Few coefficients are not free.
         for rows, from_rows in free_runs[j]:
             for columns, from_columns in free_runs[k]:
                 to[rows, columns] = values[from_rows, from_columns]
-        if k != largest:
+        if k not in last:
             a[place(k), place(j)] = to.T
 
     def put_entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
@@ -150,11 +158,11 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
         nested = nesting(parts[j], parts[k])
         if not (nested and parts[j].grouping):
             put_block(j, k, np.atleast_2d(sums["block", j, k]))
-        elif j != largest or k != largest:
+        elif j not in last or k not in last:
             coarse, fine = (j, k) if nested > 0 else (k, j)
             above = design.projection(parts[coarse].grouping, parts[fine].grouping)
             put_entries(positions[coarse][above], positions[fine], sums["block", j, k])
-    return Blocks(dense, eliminated, a, b, d)
+    return Blocks(dense, eliminated, a, b, BlockDiagonal.joined(d).values if present else np.zeros(0))
 
 
 def runs(which: np.ndarray) -> list[tuple[slice, slice]]:
@@ -182,7 +190,7 @@ class Factored:
     @cached_property
     def loadings(self) -> np.ndarray:
         """B D^-1."""
-        return self.blocks.b / self.blocks.d
+        return self.blocks.within.divide(self.blocks.b)
 
     def solve(self, vector: np.ndarray) -> np.ndarray:
         """(X'WX)^-1 times a vector over all coefficients, [p]. Entries of coefficients that are not free are ignored; the
@@ -190,21 +198,10 @@ class Factored:
         blocks = self.blocks
         on_dense, on_eliminated = vector[blocks.dense], vector[blocks.eliminated]
         step = np.zeros(len(vector))
-        dense = scipy.linalg.cho_solve((self.factor, True), on_dense - blocks.b @ (on_eliminated / blocks.d))
+        dense = scipy.linalg.cho_solve((self.factor, True), on_dense - blocks.b @ blocks.within.divide(on_eliminated))
         step[blocks.dense] = dense
-        step[blocks.eliminated] = (on_eliminated - dense @ blocks.b) / blocks.d
+        step[blocks.eliminated] = blocks.within.divide(on_eliminated - dense @ blocks.b)
         return step
-
-    def inverse_rows(self, places: np.ndarray, size: int) -> np.ndarray:
-        """The rows of (X'WX)^-1 at some places, [places, p = size], as `solve` has one."""
-        blocks, unit = self.blocks, (places[:, None] == np.arange(size)).astype(float)
-        on_dense, on_eliminated = unit[:, blocks.dense], unit[:, blocks.eliminated]
-        right = on_dense - (on_eliminated / blocks.d) @ blocks.b.T
-        dense = scipy.linalg.cho_solve((self.factor, True), right.T).T
-        rows = np.zeros_like(unit)
-        rows[:, blocks.dense] = dense
-        rows[:, blocks.eliminated] = (on_eliminated - dense @ blocks.b) / blocks.d
-        return rows
 
     def schur_inverse(self) -> np.ndarray:
         """S^-1."""
@@ -229,11 +226,13 @@ class Factored:
     def inverse_diagonal(self) -> tuple[np.ndarray, np.ndarray]:
         """The diagonal of the inverse: of the dense coefficients, and of the eliminated ones."""
         inverse = self.schur_inverse()
-        on_eliminated = 1.0 / self.blocks.d + np.einsum("ij,ij->j", self.loadings, inverse @ self.loadings)
+        on_eliminated = self.blocks.within.inverse.diagonal + np.einsum(
+            "ij,ij->j", self.loadings, inverse @ self.loadings
+        )
         return np.diag(inverse), on_eliminated
 
     def log_determinant(self) -> float:
-        return float(2 * np.log(np.diag(self.factor)).sum() + np.log(self.blocks.d).sum())
+        return float(2 * np.log(np.diag(self.factor)).sum() + self.blocks.within.log_determinant)
 
     def traces(self, weights: np.ndarray) -> np.ndarray:
         """The traces of A^-1 D_j A^-1 D_k for A = X'WX and the diagonal matrices D_j of `weights` [matrices, p], [matrices,
@@ -242,8 +241,12 @@ class Factored:
         dense, others = weights[:, blocks.dense], weights[:, blocks.eliminated]
         mixed = inverse @ loadings
         crossed = dense @ mixed**2 @ others.T
-        inner = np.einsum("ij,ij->j", loadings, mixed)
-        alone = others * (1.0 / blocks.d + 2 * inner) / blocks.d
+        inner = blocks.within.within(loadings, mixed)
+        if blocks.d.ndim == 1:
+            alone = others * (1.0 / blocks.d + 2 * inner) / blocks.d
+        else:
+            within = blocks.within.inverse.values
+            alone = BlockDiagonal(within * (within + 2 * inner)).times(others)
         between = [(mixed * each) @ loadings.T for each in others]
         pairs = np.array([[np.sum(one * other.T) for other in between] for one in between])
         return dense @ inverse**2 @ dense.T + crossed + crossed.T + alone @ others.T + pairs
@@ -251,21 +254,23 @@ class Factored:
 
 def factor(blocks: Blocks) -> Factored:
     """Factor the Schur complement S. Raises scipy.linalg.LinAlgError if S or D is not positive definite."""
-    if not np.all(blocks.d > 0):
+    if not np.all(blocks.within.diagonal > 0):
         raise scipy.linalg.LinAlgError("an eliminated coefficient has no information")
     return Factored(blocks, scipy.linalg.cholesky(schur_complement(blocks), lower=True))
 
 
 def schur_complement(blocks: Blocks) -> np.ndarray:
     """S; only its lower triangle is filled."""
-    schur = blocks.a.copy()
+    schur, levels = blocks.a.copy(), blocks.d.shape[-1]
+    by_level = blocks.b.reshape(len(schur), -1, levels) if levels else blocks.b[:, None]
 
     def fill(first: int) -> None:
         last = first + STRIP
-        for begin in range(0, len(blocks.d), CHUNK):
+        for begin in range(0, levels, CHUNK):
             chunk = slice(begin, begin + CHUNK)
-            loadings = blocks.b[first:last, chunk] / blocks.d[chunk]
-            schur[first:last, :last] -= loadings @ blocks.b[:last, chunk].T
+            mixed = by_level[:last, :, chunk].reshape(len(by_level[:last]), -1)
+            loadings = BlockDiagonal(blocks.d[..., chunk]).divide(mixed[first:])
+            schur[first:last, :last] -= loadings @ mixed.T
 
     strips = range(0, len(schur), STRIP)
     if len(strips) == 1:
@@ -302,7 +307,7 @@ def null_vectors(
     scale[scale == 0] = 1.0
     schur = schur / scale[:, None] / scale
     size_of_column = np.zeros(size)
-    size_of_column[blocks.dense], size_of_column[blocks.eliminated] = scale, np.sqrt(blocks.d)
+    size_of_column[blocks.dense], size_of_column[blocks.eliminated] = scale, np.sqrt(blocks.within.diagonal)
     kept = np.arange(len(schur))
     while True:
         known = np.isin(blocks.dense[kept], list(estimable))
@@ -315,7 +320,7 @@ def null_vectors(
         on_dense[before], on_dense[column] = -coordinates / scale[before], 1.0 / scale[column]
         vector = np.zeros(size)
         vector[blocks.dense] = on_dense
-        vector[blocks.eliminated] = -(on_dense @ blocks.b) / blocks.d
+        vector[blocks.eliminated] = -blocks.within.divide(on_dense @ blocks.b)
         reach = np.abs(vector) * size_of_column
         vector[reach <= NEGLIGIBLE * reach.max()] = 0.0
         null.append(vector / np.abs(vector).max())
@@ -337,9 +342,8 @@ def _first_small_pivot(matrix: np.ndarray, known: np.ndarray) -> tuple[int | Non
 def inverse_state(design: Design, bread: Bread) -> dict[str, np.ndarray]:
     """An inverse information matrix, in the form that a pass needs."""
     mixed = bread.schur_inverse @ bread.loadings
-    diagonal = 1.0 / bread.diagonal + np.einsum("ij,ij->j", bread.loadings, mixed)
-    number = eliminated_part(design)
-    eliminated = slice(design.size, design.size) if number is None else design.parts[number].where
+    within = BlockDiagonal(bread.d.inverse.values + bread.d.within(bread.loadings, mixed)).blocks
+    eliminated = [design.parts[k].where for k in design.eliminated_parts]
     return leverage.state_of(
-        design.size, (bread.dense, bread.eliminated), eliminated, (bread.schur_inverse, -mixed, diagonal)
+        design.size, (bread.dense, bread.eliminated), eliminated, (bread.schur_inverse, -mixed, within)
     )

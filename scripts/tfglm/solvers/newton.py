@@ -299,7 +299,7 @@ def damped_steps(objective: Objective, point: Point, factored: Factored, rows: B
 
 
 def _trace(blocks: Blocks) -> float:
-    return float(np.trace(blocks.a) + blocks.d.sum())
+    return float(np.trace(blocks.a) + blocks.within.diagonal.sum())
 
 
 NEAR = 1e-4
