@@ -95,6 +95,8 @@ def build_design(
             instruments=design.instruments and replace(design.instruments, numeric=numbers[own:]),
         )
         checks.check_information_size(fitted, where)
+        crossed = checks.crossed_terms(design)
+        design = replace(design, terms=tuple(sorted(design.terms, key=lambda term: term.name in crossed)))  # last
         checks.check_scores_size(fitted, where)
         checks.check_leverages(design, dictionary, files, where)
     return replace(design, known_after_departure=late)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from tfglm.config import DesignConfig
-from tfglm.config.std_errors import BY_LEVERAGE
+from tfglm.config.std_errors import BY_LEVERAGE, OF_POSTERIOR
 from tfglm.data.dictionary import Column, Dictionary, counted_levels, written, written_twice
 from tfglm.data.kinds import EXACT_BELOW
 from tfglm.data.limits import MOST_CODES, MOST_LEVELS
@@ -186,14 +186,28 @@ def check_levels(name: str, column: Column, where: str) -> int:
     )
 
 
+def information_size(design: Design) -> tuple[int, float]:
+    """The number of eliminated coefficients, and the size of the other rows of the information matrix in bytes."""
+    eliminated = sum(design.parts[k].size for k in design.eliminated_parts)
+    return eliminated, 8.0 * (design.size - eliminated) * design.size
+
+
+def crossed_terms(design: Design) -> tuple[str, ...]:
+    """The random intercepts of a model whose information matrix only fits into memory if it is sparse (solvers.crossed); none of
+    other models."""
+    terms = tuple(part.term.name for part in design.random_parts if not part.multiplier)
+    return terms if len(terms) > 1 and information_size(design)[1] > LARGEST_INFORMATION else ()
+
+
 def check_information_size(design: Design, where: str) -> None:
     """Raise UserError if the information matrix would be too large to hold."""
     if design.absorbed:
         check_absorbed_size(design, where)
         return
-    eliminated = sum(design.parts[k].size for k in design.eliminated_parts)
-    dense = design.size - eliminated
-    needed = 8.0 * dense * (dense + eliminated)
+    if crossed_terms(design):
+        check_crossed(design, where)
+        return
+    eliminated, needed = information_size(design)
     if needed > LARGEST_INFORMATION:
         widest = max(design.parts, key=lambda part: part.size).term.name
         raise UserError(
@@ -204,6 +218,36 @@ def check_information_size(design: Design, where: str) -> None:
             "  merge rare levels with data.rare, leave out an interaction, or absorb factors whose coefficients "
             "nobody wants to see (absorb)"
         )
+
+
+def check_crossed(design: Design, where: str) -> None:
+    """Raise UserError for what random effects of so many levels cannot have beside them (solvers.crossed)."""
+    crossed = crossed_terms(design)
+    columns = {name for part in design.parts if part.term.name in crossed for name in part.grouping}
+    others = [part for part in design.parts if part.term.name not in crossed]
+    levels, kind = design.size - sum(part.size for part in others), design.inference.std_errors
+    needed = 8.0 * (design.size - levels) * levels
+    penalised = [each.term for each in design.smooths if each.term not in crossed]
+    shared = [part.term.name for part in others if columns & set(part.grouping)]
+    remedy = "leave it out, or merge rare levels with data.rare"
+    if not design.distribution.quadratic:
+        problem, remedy = (
+            "are for linear regressions alone",
+            "use `family: gaussian`, or merge rare levels with data.rare",
+        )
+    elif kind not in OF_POSTERIOR:
+        problem, remedy = f"have no errors of the kind `{kind}`", "use `std_errors: classical`"
+    elif penalised or shared:
+        problem = f"cannot be fitted beside `{[*penalised, *shared][0]}`, which is no fixed effect apart from them"
+    elif needed > LARGEST_COUPLING:
+        problem = (
+            f"and {design.size - levels:,} other coefficients need {needed / 1e9:,.1f} GB; the limit is "
+            f"{LARGEST_COUPLING / 1e9:,.1f} GB"
+        )
+        remedy = "leave out terms, or merge rare levels with data.rare"
+    else:
+        return
+    raise UserError(f"{where}.formula: the {levels:,} levels of {listed_in_words(crossed)} {problem}\n  {remedy}")
 
 
 def check_absorbed_size(design: Design, where: str) -> None:

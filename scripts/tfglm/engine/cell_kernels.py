@@ -88,6 +88,24 @@ def subtract_product(starts, columns, weights, inverse, vector, result):
 
 
 @compiled
+def subtract_products(starts, columns, weights, inverse, vectors, result):
+    """As `subtract_product` for several `vectors` [columns of E, k], with one reading of E."""
+    values = np.empty(vectors.shape[1])
+    for i in range(len(starts) - 1):
+        values[:] = 0.0
+        for place in range(starts[i], starts[i + 1]):
+            column = np.uint64(columns[place])
+            for k in range(len(values)):
+                values[k] += weights[place] * vectors[column, k]
+        for k in range(len(values)):
+            values[k] *= inverse[i]
+        for place in range(starts[i], starts[i + 1]):
+            column = np.uint64(columns[place])
+            for k in range(len(values)):
+                result[column, k] -= weights[place] * values[k]
+
+
+@compiled
 def subtract_squares(starts, columns, weights, inverse, left):
     """Subtract the diagonal of E' diag(inverse) E from `left` [columns of E]."""
     for i in range(len(starts) - 1):

@@ -5,15 +5,17 @@ from functools import partial
 
 import numpy as np
 
+from tfglm.design.checks import crossed_terms
 from tfglm.design.parametrisation import together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError, counted
 from tfglm.inference.fitted import Fitted
-from tfglm.solvers import elastic_net, firth, instruments, newton, online, origin, path, profile, shape, smooth
+from tfglm.solvers import crossed, elastic_net, firth, instruments, newton, online, origin, path, profile, shape, smooth
 from tfglm.solvers.absorbed import AbsorbedObjective
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.classes import ClassesObjective, OrderedObjective
 from tfglm.solvers.covariance import estimates, with_errors
+from tfglm.solvers.crossed import CrossedObjective
 from tfglm.solvers.firth import FirthObjective
 from tfglm.solvers.likelihood_ratio import likelihood_ratios, penalised_likelihood_ratios
 from tfglm.solvers.objective import CountedRows, Objective, Solution
@@ -138,6 +140,8 @@ def objective_of(workload: Workload, run: Run, without: str | None = None) -> Ob
     kind: type[PlainObjective] = (
         FirthObjective if design.likelihood.firth else SmoothObjective if design.smooths else PlainObjective
     )
+    if crossed_terms(design):
+        kind = CrossedObjective
     if design.equations:
         kind = OrderedObjective if design.likelihood.is_ordered else ClassesObjective
     return kind.of(counted, run, without)
@@ -148,6 +152,8 @@ def solve(start: Solution, held_out: Workload | None) -> Solution:
     design = start.objective.design
     if design.likelihood.firth:
         return firth.solve(start)
+    if isinstance(start.objective, CrossedObjective):
+        return crossed.solve(start)
     if design.smooths:
         return smooth.solve(start)
     if design.penalty.path:

@@ -176,10 +176,14 @@ class SparsePart:
         vectors = np.hstack([piece.vectors for piece in pieces]) if pieces else np.zeros_like(right)
         return Solved(vectors, max((piece.left for piece in pieces), default=0.0), sum(piece.steps for piece in pieces))
 
+    def _solvable(self, right: np.ndarray) -> np.ndarray:
+        """Right sides for T without their part along null directions."""
+        return self.pattern.consistent(right)
+
     def _solve(self, right: np.ndarray, start: np.ndarray | None, tolerance: float) -> "Solved":
         pattern = self.pattern
         where, others, with_largest = pattern.eliminated, pattern.others, self._blocks[0]
-        on_others = pattern.consistent(right[others] - product(with_largest.T, self._inverse * right[where]))
+        on_others = self._solvable(right[others] - product(with_largest.T, self._inverse * right[where]))
         begin = np.zeros_like(on_others) if start is None else start[others]
         inverse = self._inverse_diagonal
         size = np.maximum(
