@@ -258,8 +258,8 @@ class Model:
         facts = {"adj.r.squared": 1 - (1 - fit["r_squared"]) * null / degrees}
         if fit.get("smooths"):
             facts["df"] = fit["effective_coefficients"]
-        elif "instruments" in fit:
-            return facts  # residuals of two-stage least squares are not the least
+        elif "instruments" in fit or "bounds" in fit:
+            return facts  # the residuals are not the least, or F is no F variable on a bound
         elif fit["std_errors"]["kind"] == "classical" and null > degrees and fit["r_squared"] < 1:
             from scipy.special import fdtrc  # takes a tenth of a second
 

@@ -1,6 +1,7 @@
 """Penalty factors, terms without a penalty and cross-validation against glmnet and loops of fits of their own."""
 
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
+import tfglm
 from pools import design_of, estimates_of, fit_files, ingest_frame, table_of
 from tfglm.config import ModelConfig, PathConfig
 from tfglm.data.dictionary import merge
@@ -391,3 +393,54 @@ def test_a_term_with_its_reference_level_is_named_as_the_formula_has_it(files):
     keys = {"unpenalised": ["i(origin, ref=2)"], "penalty_factors": {"i(origin, hour, ref=2)": 2}}
     design = design_of(formula, "binomial", merge(files), files, l2=0.1, **keys)
     assert dict(design.penalty.factors) == {"C(origin)": 0, "C(origin):hour": 2}
+
+
+def test_coefficients_between_bounds_have_the_least_loss_and_their_marks(frame):
+    """The gradient of the loss at the minimum of SciPy is the multiplier; errors are those of a fit that knows the active set."""
+    rows = frame.assign(origin="o" + frame["origin"].astype(str), weight=1 + frame["day"] % 3, far=frame["wind"] / 1e6)
+    bounds = {"hour": [None, -0.01], "far": ["-inf", 2e5], "origin[o1]": [0.05, "inf"], "origin[o2]": [-0.3, 0.3]}
+    model = tfglm.fit("late ~ hour + far + origin", rows, "binomial", bounds=bounds, weights="weight")
+    table = model.coefficients.reset_index()
+    names = [("Intercept", ""), ("hour", ""), ("far", ""), ("origin", "o1"), ("origin", "o2")]
+    ours = table.set_index(["term", "level"]).loc[names]
+    x = np.column_stack(
+        [np.ones(len(rows)), rows["hour"], rows["wind"], rows["origin"] == "o1", rows["origin"] == "o2"]
+    )
+    y, weight = rows["late"].to_numpy(float), rows["weight"].to_numpy(float)
+
+    def loss(b: np.ndarray) -> tuple[float, np.ndarray]:
+        eta = x @ b
+        return float(weight @ (np.logaddexp(0, eta) - y * eta)), x.T @ (weight * (1 / (1 + np.exp(-eta)) - y))
+
+    limits = [(None, None), (None, -0.01), (None, 0.2), (0.05, None), (-0.3, 0.3)]
+    best = minimize(loss, np.zeros(5), jac=True, bounds=limits, options={"ftol": 1e-16, "gtol": 1e-10})
+    unit = np.array([1, 1, 1e6, 1, 1])
+    on_bound = (ours["status"] == "at bound").to_numpy()
+    assert on_bound.any()
+    assert not on_bound.all()
+    assert np.allclose(ours["estimate"], best.x * unit, rtol=1e-6, atol=1e-8)
+    multipliers = [each["multiplier"] for each in model.fit["bounds"]]
+    assert np.allclose(multipliers, np.where(on_bound, loss(ours["estimate"] / unit)[1] / unit, 0)[1:], rtol=1e-6)
+    mean = 1 / (1 + np.exp(-x @ best.x))
+    free = x[:, ~on_bound]
+    information = free.T @ ((weight * mean * (1 - mean))[:, None] * free)
+    assert np.allclose(ours["std_error"][~on_bound], np.sqrt(np.diag(np.linalg.inv(information))) * unit[~on_bound])
+    assert ours["std_error"][on_bound].isna().all()
+    assert "on a bound: `hour`" in model.fit["warnings"][-1]
+
+
+def test_bounds_hold_with_a_penalty_and_where_a_level_is_separated(frame):
+    rows = frame.assign(late=np.where(frame["carrier"] == "UA", 0, frame["late"]))
+    kept = tfglm.fit("late ~ hour + carrier", rows, "binomial", bounds={"carrier": [-0.5, 0.5]})
+    assert kept.coefficients.loc[("carrier", "UA"), ["estimate", "status"]].tolist() == [-0.5, "at bound"]
+    ridge = tfglm.fit("late ~ hour + carrier", rows, "binomial", bounds={"carrier": [-0.1, 0.1]}, l2=0.1)
+    assert ridge.coefficients.loc["carrier", "estimate"].abs().max() == 0.1
+    assert ridge.fit["converged"]
+    for bounds, message in {
+        "carrier": ([None, 0], "the terms separate rows by their response"),
+        "hour:wind": ([0, None], "no term or coefficient `hour:wind`"),
+        "Intercept": ([0, None], "`Intercept` can have no bound, because it depends on where they are zero: hour"),
+        "hour": ([2, 1], "the lower bound, 2, is not below the upper, 1"),
+    }.items():
+        with pytest.raises(UserError, match=re.escape(message[1])):
+            tfglm.fit("late ~ hour + carrier", rows, "binomial", bounds={bounds: message[0]})

@@ -47,6 +47,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`path.select: aic`": lambda m: m.path and m.path.select == "aic",
     "`unpenalised`": value_of("unpenalised"),
     "`penalty_factors`": value_of("penalty_factors"),
+    "`bounds`": value_of("bounds"),
     "`firth`": value_of("firth"),
     "`absorb`": value_of("absorb"),
     "`instruments`": value_of("instruments"),
@@ -92,6 +93,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`leverage`": value_of("leverage"),
     "`export`": value_of("export"),
     "`offset`": value_of("offset"),
+    "`reference`": value_of("reference"),
     "`reference_class`": lambda m: m.reference_class is not None,
     "`class_order`": value_of("class_order"),
     "`threshold`": lambda m: "threshold" in m.model_fields_set,
@@ -150,6 +152,10 @@ LINEAR_ALONE = (
     "two-stage least squares is linear, without penalties and smooth terms; remove the key, or the instruments"
 )
 
+NOT_BOUNDED = (
+    "bounds are for solver `newton`, one linear predictor, plain or with `l2`, and Wald tests; remove one of the keys"
+)
+
 NO_AVERAGES = "there are none where factors are absorbed; remove the key"
 
 REASONS: dict[str, dict[str, str]] = {
@@ -179,6 +185,20 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "`unpenalised`": OF_TERMS,
     "`penalty_factors`": OF_TERMS,
+    "`bounds`": {
+        "a lasso (`l1`, `path`)": NOT_BOUNDED,
+        "`path`": NOT_BOUNDED,
+        FIRTH: NOT_BOUNDED,
+        ABSORB: NOT_BOUNDED,
+        "`instruments`": NOT_BOUNDED,
+        SMOOTH: NOT_BOUNDED,
+        CLASSES: NOT_BOUNDED,
+        ONLINE: NOT_BOUNDED,
+        RATIOS: NOT_BOUNDED,
+        PROFILE: NOT_BOUNDED,
+        "`reference`": "bounds hold against the reference level of the fit; write it into the formula, as in "
+        '`C(carrier, Treatment("UA"))`, or remove one of the two keys',
+    },
     FIRTH: {
         "a family other than `binomial` and `poisson`": "only families binomial and poisson have this penalty, not "
         "{model.family}; remove it",

@@ -1,8 +1,10 @@
 """The sections under `models`: formula, family, penalties, and the results of the fit."""
 
+import math
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from tfglm.config import compatibility, families
 from tfglm.config.base import (
@@ -17,6 +19,7 @@ from tfglm.config.base import (
     Section,
     Sweep,
     Text,
+    number_of_text,
 )
 from tfglm.config.comparisons import ComparisonsConfig, LikelihoodConfig
 from tfglm.config.families import FamilyName, LinkConfig
@@ -110,6 +113,30 @@ class PathConfig(Section):
         return self
 
 
+def _bound(value: Any) -> Any:
+    """A bound as a number; None for an infinite one, which `inf`, `.inf` and null all say."""
+    infinite = re.fullmatch(r"[+-]?\.?inf", value.strip()) if isinstance(value, str) else value in (-math.inf, math.inf)
+    return None if infinite else number_of_text(value)
+
+
+Bound = Annotated[
+    Annotated[float, Field(ge=-1e50, le=1e50, allow_inf_nan=False)] | None,
+    BeforeValidator(_bound, json_schema_input_type=float | str | None),
+]
+
+
+def _in_order(bounds: list[float | None]) -> list[float | None]:
+    """Raise ValueError unless the first bound is below the second."""
+    lower, upper = bounds
+    if lower is None and upper is None:
+        raise ValueError("neither side has a bound; give a number for one")
+    if lower is not None and upper is not None and lower >= upper:
+        raise ValueError(
+            f"the lower bound, {lower:g}, is not below the upper, {upper:g}; give a fixed coefficient by `offset`"
+        )
+    return bounds
+
+
 class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     """The settings that a fit depends on with any solver."""
 
@@ -130,6 +157,11 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         default={}, max_length=MOST_COLUMNS
     )
     """Factors that multiply the penalties of terms, as glmnet's `penalty.factor`: `dest: 0.5`. Default: 1."""
+    bounds: dict[Text, Annotated[list[Bound], Field(min_length=2, max_length=2), AfterValidator(_in_order)]] = Field(
+        default={}, max_length=MOST_COLUMNS
+    )
+    """The lowest and the highest value of coefficients, by term or coefficient, on the scale of the data: `{distance: [0, inf],
+    "carrier[UA]": [-1, 1]}`. Those of a factor hold against its reference level."""
     firth: bool = False
     """Firth's penalised likelihood (Jeffreys' prior), for `binomial` and `poisson`: finite estimates where terms
     separate rows, and less bias where there are few events."""

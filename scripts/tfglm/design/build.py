@@ -99,7 +99,8 @@ def build_design(
         design = replace(design, terms=tuple(sorted(design.terms, key=lambda term: term.name in crossed)))  # last
         checks.check_scores_size(fitted, where)
         checks.check_leverages(design, dictionary, files, where)
-    return replace(design, known_after_departure=late)
+    bounds = references.bounds_of(design, settings.bounds) if settings.bounds else ()
+    return replace(design, known_after_departure=late, bounds=bounds)
 
 
 def check_settings(design: Design, given: ResultsConfig, files: Sequence[IngestedFile], where: str) -> None:

@@ -32,7 +32,8 @@ class Design:
     `known_after_departure` are the columns in the model that a prediction made before departure could not use; `remarks` what
     else a reader should know of how it was made. `data` has the digests of the manifests of the files that it was made for. The
     last terms may be `absorbed`, a factor each: their coefficients are not reported, and they take the place of an intercept.
-    `instruments` are no terms: the fit alone has them (`with_instruments`).
+    `instruments` are no terms: the fit alone has them (`with_instruments`). `bounds` are the lowest and the highest value of the
+    coefficient in a place, on the scale of the data.
     """
 
     model: str
@@ -48,6 +49,7 @@ class Design:
     absorbed: tuple[str, ...] = ()
     instruments: Instruments | None = None
     folds: Folds | None = None
+    bounds: tuple[tuple[int, float | None, float | None], ...] = ()
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data: tuple[str, ...] = ()

@@ -280,6 +280,21 @@ def holding_zero(held: np.ndarray, basis: np.ndarray) -> scipy.sparse.csr_array:
     return (identity - scipy.sparse.csr_array(basis.T) @ picks).tocsr()
 
 
+def in_table(
+    design: Design, scale: scipy.sparse.csr_array, null: np.ndarray, references: Mapping[str, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, scipy.sparse.csr_array]:
+    """How a table with these reference levels has the coefficients. `scale` [p, p] converts those of the fit to the scale of the
+    data, and the rows of `null` [directions, p] change no prediction.
+
+    Returns `at_reference`, `hold` (two arrays), and the matrix [p, p] that converts the coefficients of the fit to those of the
+    table.
+    """
+    directions, sizes = (scale @ null.T).T, (abs(scale) @ np.abs(null).T).T
+    at_references = at_reference(design, references, directions)
+    held, basis = hold(directions, references_first(design, at_references), sizes)
+    return at_references, held, basis, (holding_zero(held, basis) @ scale).tocsr()
+
+
 def at_reference(design: Design, references: Mapping[str, int], null: np.ndarray) -> np.ndarray:
     """Return for each coefficient the number of its factors at their reference level.
 

@@ -77,6 +77,31 @@ def check_profile(design: Design) -> None:
     )
 
 
+def bounds_of(
+    design: Design, bounds: Mapping[str, Sequence[float | None]]
+) -> tuple[tuple[int, float | None, float | None], ...]:
+    """The bounds of coefficients by place, from those by the name of a term or a coefficient. Raises UserError for a name that
+    the design has not, for a coefficient that is bounded twice, and for one of contrasts."""
+    where, found = f"models.{design.model}.bounds", dict[int, tuple[float | None, float | None]]()
+    names = [(term, coefficient_name(term, level)) for term, level in design.coefficients()]
+    spelled = [tuple("".join(name.split()) for name in both) for both in names]
+    for text, (lower, upper) in bounds.items():
+        places = [place for place, both in enumerate(spelled) if "".join(text.split()) in both]
+        if not places:
+            known = list(dict.fromkeys(name for both in names for name in both))
+            raise UserError(f"{where}: no term or coefficient `{text}`{nearest(text, known)}")
+        term = next(term for term in design.terms if term.name == names[places[0]][0])
+        if any(design.categorical_by_name[name].coding for name in term.categorical):
+            raise UserError(
+                f"{where}: `{text}` has contrasts, and bounds are for levels against a reference; write C()"
+            )
+        for place in places:
+            if place in found:
+                raise UserError(f"{where}: `{names[place][1]}` is bounded twice; keep one of the two")
+            found[place] = lower, upper
+    return tuple((place, *found[place]) for place in sorted(found))
+
+
 def numbers_beside(design: Design, name: str) -> list[str]:
     """Return the columns of the numbers that multiply a factor: its levels differ by another amount at each of their values."""
     return list(dict.fromkeys(design.numeric_by_name[number].column for number in numbers_of_products(design, name)))

@@ -1,16 +1,18 @@
 """A fitted model: the estimates by coefficient, and their covariance."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE
+from tfglm.errors import UserError
 from tfglm.inference.covariance import Covariance
 
-FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
+FREE, REFERENCE, ALIASED, SEPARATED, EMPTY, AT_BOUND = range(6)
 """The status of a coefficient. REFERENCE and ALIASED coefficients are held at 0. SEPARATED coefficients have no finite estimate.
-EMPTY coefficients have no rows after the rows of separated groups are dropped."""
+EMPTY coefficients have no rows after the rows of separated groups are dropped. AT_BOUND coefficients are held at a bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,3 +82,30 @@ class Fitted:
         largest = np.abs(rows).max(axis=1, initial=0.0)
         along = np.abs(rows @ np.vstack([self.null_vectors, *others]).T)
         return (along <= NEGLIGIBLE * largest[:, None]).all(axis=1)
+
+
+def choose_references(design: Design, status: np.ndarray, requested: Mapping[str, str]) -> dict[str, int]:
+    """Return the number of the reference level of each categorical factor. Absorbed factors and the response have none. `status`
+    [p] is that of the coefficients; levels without a finite estimate are no reference."""
+    chosen = {}
+    for factor in design.reported.categorical:
+        if factor.name == design.roles.response:
+            continue
+        finite = np.zeros(len(factor.levels), bool)
+        parts = [part for part in design.parts if factor.name in part.grouping]
+        # A factor's own part, if it has one, decides.
+        for part in sorted(parts, key=lambda part: len(part.grouping))[:1]:
+            numbers = design.levels(part.grouping)[:, part.grouping.index(factor.name)]
+            finite[numbers[np.isin(status[part.where], (FREE, REFERENCE, ALIASED))]] = True
+        wanted = requested.get(factor.name, factor.reference)
+        if wanted is None:
+            chosen[factor.name] = int(np.argmax(finite))
+            continue
+        chosen[factor.name] = factor.levels.index(wanted)
+        if not finite[chosen[factor.name]]:
+            raise UserError(
+                f"models.{design.model}.reference.{factor.name}: `{wanted}` cannot be the reference level: "
+                f"its training responses are all alike, so every difference from it is infinite\n"
+                f"  choose another level, or leave the key out"
+            )
+    return chosen

@@ -63,6 +63,8 @@ def errors(fit: Mapping) -> str:
         )
     if "cluster" not in std_errors["kind"] and any(smooth["is_random"] for smooth in fit.get("smooths", [])):
         smooth += " Tests and intervals are by t and F with Satterthwaite's degrees of freedom."
+    if any(each["at_bound"] for each in fit.get("bounds", [])):
+        smooth += " They take coefficients on a bound as known, which have none themselves."
     return f"Standard errors: {kind}.{smooth}"
 
 
@@ -88,6 +90,7 @@ def convergence(fit: Mapping) -> str:
             f"The fit converged: a further step would move no estimate by more than {step} classical standard errors."
         )
     of = "penalised likelihood" if penalised or fit.get("firth") or fit.get("smooths") else "likelihood"
+    of += " between the bounds" if fit.get("bounds") else ""
     unit = "standard deviations of the posterior" if penalised else "classical standard errors"
     within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5
     if within > LOOSE:

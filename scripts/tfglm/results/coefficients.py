@@ -76,8 +76,11 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
     zero = (estimated.values == 0) & estimated.kept & penalised
     columns["status"] = np.select(
-        [estimated.separated, estimated.unidentified, estimated.aliased, zero, estimated.kept & (not converged)],
-        ["separated", NOT_IDENTIFIED, "aliased", "zero", NOT_CONVERGED],
+        [
+            *(estimated.separated, estimated.unidentified, estimated.aliased, estimated.at_bound, zero),
+            estimated.kept & (not converged),
+        ],
+        ["separated", NOT_IDENTIFIED, "aliased", "at bound", "zero", NOT_CONVERGED],
         "",
     )
     if estimated.aliased_with:
@@ -142,7 +145,7 @@ def combined(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], se
     for row, (name, weights) in enumerate(wanted.items()):
         for coefficient, weight in weights.items():
             place = places[coefficient]
-            if not (estimated.kept[place] or estimated.reference[place]):
+            if not (estimated.kept | estimated.reference | estimated.at_bound)[place]:
                 what = "separated" if estimated.separated[place] else "aliased"
                 what = NOT_IDENTIFIED if estimated.unidentified[place] else what
                 raise UserError(f"{where}.{name}: `{coefficient}` is {what}, so it has no estimate to combine")

@@ -80,6 +80,8 @@ def compared(estimated: Estimates, rows: np.ndarray, error_name: str, confidence
         distribution = fitted.covariance.reference(sparse, estimated.fewest)
         error = np.sqrt(np.maximum(fitted.covariance.variances(sparse).chosen, 0.0))
         error = np.where(known & ~np.asarray(distribution.unseen), error, np.nan)
+        if estimated.design.bounds:
+            error = np.where((error == 0) & rows.any(axis=1), np.nan, error)
         lower, upper = distribution.interval(effect, error, confidence)
         # At the value that others are compared with nothing is estimated.
         lower, upper = (np.where(error == 0, effect, limit) for limit in (lower, upper))

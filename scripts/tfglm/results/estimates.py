@@ -14,9 +14,9 @@ import scipy.sparse
 from tfglm.design.by_class import thresholds
 from tfglm.design.codings import recoding, table_names
 from tfglm.design.design import Design
-from tfglm.design.parametrisation import NEGLIGIBLE, at_reference, hold, holding_zero, references_first, to_data_scale
+from tfglm.design.parametrisation import NEGLIGIBLE, in_table, to_data_scale
 from tfglm.errors import UserError
-from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.inference.fitted import AT_BOUND, EMPTY, SEPARATED, Fitted, choose_references
 from tfglm.inference.reference import FEWEST, Fewest, JointReference, Reference, fewest_for, statistic
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.events import rare_events
@@ -39,7 +39,7 @@ class Estimates:
     `reference` coefficients are 0; those `left_out` are in no table. `separated` coefficients are infinite. `aliased`
     coefficients are NaN, and `aliased_with` has by place the combination that each equals. `unidentified` coefficients are
     NaN too: the rows that terms separate together do not determine whether they are finite, or the sign of their infinity.
-    The other coefficients are `kept`. Tests with clusters need `fewest`.
+    Some are `at_bound`. The other coefficients are `kept`. Tests with clusters need `fewest`.
     """
 
     design: Design
@@ -56,8 +56,13 @@ class Estimates:
     fewest: Fewest = FEWEST
 
     @property
+    def at_bound(self) -> np.ndarray:
+        """Which coefficients are on a bound, [p]. They have no standard error, and those of others take them as given."""
+        return self.fitted.status == AT_BOUND
+
+    @property
     def kept(self) -> np.ndarray:
-        return ~(self.reference | self.separated | self.aliased | self.unidentified)
+        return ~(self.reference | self.separated | self.aliased | self.unidentified | self.at_bound)
 
     @property
     def statistic(self) -> str:
@@ -68,6 +73,8 @@ class Estimates:
         however a table names them. Where `weights`, [combinations, p], are not 0, a coefficient of the table has a part. By
         cluster there is no test of a combination with a coefficient that has too few events."""
         reference = self.fitted.covariance.reference(rows, self.fewest)
+        if self.design.bounds:  # a combination of coefficients on bounds has no standard error
+            reference = replace(reference, unseen=reference.unseen | (self.fitted.covariance.bread.squares(rows) == 0))
         if not reference.by_cluster:
             return reference
         return replace(reference, rare=abs(weights) @ (rare_events(self.design, self.fitted) & ~self.reference) > 0)
@@ -83,15 +90,11 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> E
     """Return the coefficients under the constraints of a table. A reference level is by default the level that the formula
     names, else the first level with a finite estimate. Raises UserError if a requested one has no finite estimate."""
     design, fitted = design.reported, fitted.reported(design)
-    references = choose_references(design, fitted, reference)
+    references = choose_references(design, fitted.status, reference)
     recoded = recoding(design, np.isin(fitted.status, (SEPARATED, EMPTY), invert=True), reference)
     scale = (recoded.matrix @ to_data_scale(design)).tocsr()
     zeros = references | recoded.left_out
-    directions = (scale @ fitted.null_vectors.T).T
-    sizes = (abs(scale) @ np.abs(fitted.null_vectors).T).T
-    at_references = at_reference(design, zeros, directions)
-    held, basis = hold(directions, references_first(design, at_references), sizes)
-    transform = (holding_zero(held, basis) @ scale).tocsr()
+    at_references, held, basis, transform = in_table(design, scale, fitted.null_vectors, zeros)
     if design.likelihood.is_ordered:
         transform = (thresholds(design) @ transform).tocsr()
     separated = fitted.status == SEPARATED
@@ -103,6 +106,9 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> E
     exact = np.where(separated, 0.0, fitted.coefficients).astype(np.longdouble)
     values = (transform.astype(np.longdouble) @ exact).astype(float)
     values[is_reference] = 0.0
+    for place, *ends in design.bounds:
+        if fitted.status[place] == AT_BOUND:  # exactly, without the rounding of scales
+            values[place] = ends[np.nanargmin(np.abs(np.array(ends, float) - values[place]))]
     values[separated] = np.where(fitted.responses[separated] > 0, np.inf, -np.inf)
     across = limits(fitted, transform)
     across[separated | is_reference] = 0.0
@@ -207,29 +213,3 @@ def _product(weight: float, name: str) -> str:
     sign = "-" if weight < 0 else "+"
     digits = f"{abs(weight):.4g}"
     return f"{sign} {name}" if digits == "1" else f"{sign} {digits} {name}"
-
-
-def choose_references(design: Design, fitted: Fitted, requested: Mapping[str, str]) -> dict[str, int]:
-    """Return the number of the reference level of each categorical factor. Absorbed factors and the response have none."""
-    chosen = {}
-    for factor in design.reported.categorical:
-        if factor.name == design.roles.response:
-            continue
-        finite = np.zeros(len(factor.levels), bool)
-        parts = [part for part in design.parts if factor.name in part.grouping]
-        # A factor's own part, if it has one, decides.
-        for part in sorted(parts, key=lambda part: len(part.grouping))[:1]:
-            numbers = design.levels(part.grouping)[:, part.grouping.index(factor.name)]
-            finite[numbers[np.isin(fitted.status[part.where], (FREE, REFERENCE, ALIASED))]] = True
-        wanted = requested.get(factor.name, factor.reference)
-        if wanted is None:
-            chosen[factor.name] = int(np.argmax(finite))
-            continue
-        chosen[factor.name] = factor.levels.index(wanted)
-        if not finite[chosen[factor.name]]:
-            raise UserError(
-                f"models.{design.model}.reference.{factor.name}: `{wanted}` cannot be the reference level: "
-                f"its training responses are all alike, so every difference from it is infinite\n"
-                f"  choose another level, or leave the key out"
-            )
-    return chosen

@@ -144,6 +144,8 @@ def joint_test(
     separated = int(estimated.separated[where].sum())
     if separated:
         notes.append(f"without {counted(separated, 'separated level')}")
+    if on_bound := int(estimated.at_bound[where].sum()):
+        notes.append(f"given {counted(on_bound, 'coefficient')} on a bound")
     places = where[estimated.kept[where]]
     unseen = covariance.unseen(estimated.transform[places]) if len(places) else np.zeros(0, bool)
     if unseen.any() and not unseen.all():
@@ -224,6 +226,8 @@ def wald_of(
     matrix = covariance.of(rows)
     if covariance.may_be_indefinite and not np.all(np.diag(matrix) > 0):
         return np.nan, q, NOT_POSITIVE
+    if not np.diag(matrix).all():
+        return np.nan, q, "a combination of coefficients on bounds has no standard error"
     scale = np.sqrt(np.diag(matrix))
     eigenvalues, vectors = np.linalg.eigh(matrix / scale / scale[:, None])
     good = eigenvalues > 1e-12 * eigenvalues.max()

@@ -17,12 +17,12 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.engine.estimands import AveragesByLevel
 from tfglm.inference.classical import Unconditional
-from tfglm.inference.fitted import EMPTY, SEPARATED, Fitted
+from tfglm.inference.fitted import AT_BOUND, EMPTY, SEPARATED, Fitted, choose_references
 from tfglm.inference.reference import Fewest, fewest_for
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
-from tfglm.results.estimates import NOT_IDENTIFIED, choose_references
+from tfglm.results.estimates import NOT_IDENTIFIED
 from tfglm.results.events import few_events, share_outside
 from tfglm.results.geometric import RETRANSFORMED, logarithm_of, with_geometric_means
 
@@ -40,6 +40,7 @@ EMPTY_COMBINATION = "not estimable: some of its combinations with levels of othe
 NO_MEAN = "not finite: the linear predictor of some rows is out of the range of the link"
 
 NO_SLOPE = "not finite: a function of the formula has no derivative at some rows"
+ON_BOUND = "at bound"
 NO_ERRORS = "estimate only: the fit has no standard errors"
 PENALISED = "estimate only: the fit is penalised"
 
@@ -142,7 +143,7 @@ def marginal_tables(
 ) -> Margins:
     """Return the average marginal effect of each column of a model, and the adjusted mean of each level, from the averages
     over its training rows. Raises UserError if a requested reference level has no finite estimate."""
-    references = choose_references(design, fitted, reference)
+    references = choose_references(design, fitted.status, reference)
     coefficients = with_limits(fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
     inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design))
@@ -163,7 +164,7 @@ def marginal_tables(
                 of_levels = balanced_means(inference, factor, grid, coefficients) if grid else levels.means()
                 means.append(of_class | with_geometric_means(of_levels, logarithm))
             else:
-                slope = inference(Estimated.slope(averaged.averages[term][number]))
+                slope = inference(inference.slope(term, averaged.averages[term][number]))
                 effects.append(of_class | {"term": [term], **slope, "rows": [averaged.rows]})
     of = ("class",) if design.equations else ()
     retransformed = RETRANSFORMED.values() if logarithm else ()
@@ -211,13 +212,6 @@ class Estimated(NamedTuple):
     status: np.ndarray
     rare: np.ndarray
 
-    @classmethod
-    def slope(cls, average: AveragesByLevel) -> "Estimated":
-        """That of a column of numbers."""
-        estimate, derivative = average.mean, average.derivative
-        finite = np.isfinite(estimate) & np.isfinite(derivative).all()
-        return cls(estimate, np.where(finite, derivative, 0.0), np.where(finite, "", NO_SLOPE), np.zeros(1, bool))
-
 
 @dataclass(frozen=True)
 class InferenceOfAverages:
@@ -228,11 +222,24 @@ class InferenceOfAverages:
     confidence: float
     fewest: Fewest
 
+    def slope(self, term: str, average: AveragesByLevel) -> Estimated:
+        """That of a column of numbers."""
+        design, estimate, derivative = self.design, average.mean, average.derivative
+        finite = np.isfinite(estimate) & np.isfinite(derivative).all()
+        of_term = [
+            part.where
+            for part in design.parts
+            if any(term in design.numeric_by_name[name].columns for name, _ in part.multiplier)
+        ]
+        on_bound = any((self.fitted.status[where] == AT_BOUND).any() for where in of_term)
+        status = np.where(finite, ON_BOUND if on_bound else "", NO_SLOPE)
+        return Estimated(estimate, np.where(finite, derivative, 0.0), status, np.zeros(1, bool))
+
     def __call__(self, averages: Estimated) -> Columns:
         estimate, derivative, status, rare = averages
         lost = NOT_IDENTIFIED if self.fitted.separation else "aliased"
         status = np.where((status == "") & ~self.fitted.estimable(derivative), lost, status)
-        estimate = np.where((status == "") | (status == "separated"), estimate, np.nan)
+        estimate = np.where(np.isin(status, ("", "separated", ON_BOUND)), estimate, np.nan)
         covariance = self.fitted.covariance
         if self.design.penalty.given or not covariance.is_known:
             only = PENALISED if self.design.penalty.given else NO_ERRORS
@@ -308,12 +315,14 @@ class Levels:
         """The means of the other levels less that of the reference level."""
         others = self.others(reference)
         mean, derivative = self._averages.mean, self._derivative
+        of_level = self._inference.design.by_level(self._factor.name, self._inference.fitted.status == AT_BOUND)
+        status = np.where((self._status == "") & (of_level > 0), ON_BOUND, self._status)
         with np.errstate(invalid="ignore"):  # of two that are infinite, whose status says so
             differences = mean[others] - mean[reference]
         return Estimated(
             differences,
             derivative[others] - derivative[reference],
-            np.where(self._status[others] == "", self._status[reference], self._status[others]),
+            np.where(status[others] == "", status[reference], status[others]),
             self._rare[others] | self._rare[reference],
         )
 

@@ -66,6 +66,8 @@ def problem_of(model: ComparedModel) -> str | None:
         return f"{model.name} is fitted by two-stage least squares, which has no likelihood"
     if design.likelihood.firth:
         return f"{model.name} has Firth's penalty, so its likelihood is not at its maximum"
+    if design.bounds:
+        return f"{model.name} has coefficients between bounds, for which twice the difference is not chi-squared"
     if not fit["exact"] or not fit["converged"]:
         return f"{model.name} did not converge to the maximum of its likelihood"
     if fit["perfect_fit"]:

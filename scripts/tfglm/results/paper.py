@@ -159,7 +159,8 @@ def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
     if coefficient is None:
         return Cell()
     if (status := status_of(coefficient)) not in ("", NOT_CONVERGED):
-        return Cell(status)
+        value = f"{coefficient['estimate']:.4g} ".replace("-", "\N{MINUS SIGN}") if status == "at bound" else ""
+        return Cell(value + status)
     estimate = float(coefficient["estimate"])
     is_penalised = "posterior_sd" in coefficient.index
     error = float(coefficient["posterior_sd" if is_penalised else "std_error"])

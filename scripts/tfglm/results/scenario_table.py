@@ -9,9 +9,8 @@ import pandas as pd
 from tfglm.design.design import Design
 from tfglm.errors import UserError
 from tfglm.formula.response import Logarithm
-from tfglm.inference.fitted import Fitted
+from tfglm.inference.fitted import Fitted, choose_references
 from tfglm.inference.reference import Fewest, fewest_for
-from tfglm.results.estimates import choose_references
 from tfglm.results.events import few_events
 from tfglm.results.geometric import RATIOS, RETRANSFORMED, logarithm_of, powers
 from tfglm.results.marginal_tables import (
@@ -58,7 +57,7 @@ def scenario_table(
     """
     if not averaged.scenarios:
         raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")
-    references = choose_references(design, fitted, reference)
+    references = choose_references(design, fitted.status, reference)
     inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design))
     weights: dict[tuple[str, str], Mapping[str, float]] = {(name, ""): {name: 1.0} for name in averaged.scenarios}
     if contrasts:
@@ -149,7 +148,7 @@ def effects_in(
             one = Estimated(*(values[place : place + 1] for values in every))
             yield (term, factors[term].levels[level], factors[term].levels[references[term]]), one
     for term in (term for term in scenario.averages if term and term not in factors):
-        yield (term, "", ""), within(Estimated.slope(scenario.averages[term][number]))
+        yield (term, "", ""), within(inference.slope(term, scenario.averages[term][number]))
 
 
 def is_rare(inference: InferenceOfAverages, term: str, level: int, label: str) -> bool:

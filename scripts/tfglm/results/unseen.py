@@ -15,8 +15,7 @@ from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
 from tfglm.engine.rows import UNSEEN_LEVEL
 from tfglm.errors import UserError, counted
-from tfglm.inference.fitted import Fitted
-from tfglm.results.estimates import choose_references
+from tfglm.inference.fitted import Fitted, choose_references
 from tfglm.results.measures import whole
 
 SHOWN = 20
@@ -64,7 +63,7 @@ def substitutes(design: Design, fitted: Fitted, policy: Policy, reference: Mappi
     policy `reference` the reference level of the table; by `missing` the level of rare values, else of missing ones,
     if the term has one."""
     if policy == "reference":
-        chosen = choose_references(design, fitted, reference)
+        chosen = choose_references(design, fitted.status, reference)
         # The effect of one level stands for no other.
         return {name: level for name, level in chosen.items() if not design.categorical_by_name[name].random}
     return collective_levels(design) if policy == "missing" else {}

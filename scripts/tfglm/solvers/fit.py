@@ -10,7 +10,20 @@ from tfglm.design.parametrisation import together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError, counted
 from tfglm.inference.fitted import Fitted
-from tfglm.solvers import crossed, elastic_net, firth, instruments, newton, online, origin, path, profile, shape, smooth
+from tfglm.solvers import (
+    bounded,
+    crossed,
+    elastic_net,
+    firth,
+    instruments,
+    newton,
+    online,
+    origin,
+    path,
+    profile,
+    shape,
+    smooth,
+)
 from tfglm.solvers.absorbed import AbsorbedObjective
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.classes import ClassesObjective, OrderedObjective
@@ -79,7 +92,7 @@ def fit(
     if has_errors:
         solution = replace(solution, certificate=certify(solution, fitted))
     # 6. Compute standard errors, likelihood ratio tests and profile intervals.
-    of_rows, moved = solution, origin.shift(solution.objective, fitted)
+    of_rows, moved = solution, origin.shift(solution.objective)
     if rows_of_errors:
         rows = rows_of_errors.as_in(solution.objective.workload)
         of_rows = replace(solution, objective=replace(solution.objective, workload=rows))
@@ -98,6 +111,8 @@ def fit(
         tests = (
             penalised_likelihood_ratios(solution)
             if design.likelihood.firth
+            else []
+            if design.bounds
             else likelihood_ratios(solution, less, estimated)
         )
         intervals = profile.intervals(solution, fitted, moved, theta_is_free)
@@ -142,6 +157,8 @@ def objective_of(workload: Workload, run: Run, without: str | None = None) -> Ob
     )
     if crossed_terms(design):
         kind = CrossedObjective
+    if design.bounds:
+        kind = bounded.BoundedObjective
     if design.equations:
         kind = OrderedObjective if design.likelihood.is_ordered else ClassesObjective
     return kind.of(counted, run, without)
@@ -160,7 +177,7 @@ def solve(start: Solution, held_out: Workload | None) -> Solution:
         return path.solve(start, design.penalty.path, held_out)
     if design.penalty.l1:
         return elastic_net.solve(start)
-    return newton.solve(start)
+    return bounded.solve(start) if design.bounds else newton.solve(start)
 
 
 def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.Shape:
@@ -169,7 +186,7 @@ def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.
         poisson = solve_without_separated(objective_of(workload, run).begin(), smooth.solve)
         if poisson.smooths:
             return shape.by_restricted_likelihood(poisson)
-    solve_again = partial(solve_without_separated, solve=newton.solve)
+    solve_again = partial(solve_without_separated, solve=bounded.solve if workload.design.bounds else newton.solve)
     return shape.estimate(solve_again(objective_of(workload, run, without).begin()), solve_again)
 
 

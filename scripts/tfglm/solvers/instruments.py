@@ -204,7 +204,7 @@ def fit(start: Solution, structural: Design) -> Fitted:
     tests = stages.tests(point) if has_tests else {}
     summary["instruments"] = {"endogenous": list(endogenous), "instruments": names, **tests}
     summary["warnings"] = [*summary["warnings"], *weakness(tests)]
-    moved = origin.shift(solution.objective, fitted)
+    moved = origin.shift(solution.objective)
     return replace(fitted, coefficients=fitted.coefficients + moved, summary=summary)
 
 

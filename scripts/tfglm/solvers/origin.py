@@ -15,7 +15,7 @@ from tfglm.design.origin import measured_from
 from tfglm.design.parametrisation import holding_zero
 from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
-from tfglm.inference.fitted import EMPTY, Fitted
+from tfglm.inference.fitted import EMPTY
 from tfglm.solvers.objective import CountedRows, Objective
 from tfglm.solvers.prepare import count
 
@@ -62,15 +62,15 @@ def constant(design: Design) -> slice | None:
     return None
 
 
-def shift(objective: Objective, fitted: Fitted) -> np.ndarray:
-    """The shift from the coefficients of a fit to the coefficients for the original responses, [p]."""
+def shift(objective: Objective) -> np.ndarray:
+    """The shift from the coefficients of a fit to those for the original responses, [p]."""
     original, used = objective.counted.original, objective.design
     added = np.zeros(original.size)
     if used.likelihood.origin == 0.0 and used.roles.offset == original.roles.offset:
         return added
     origin = original.distribution.link(used.likelihood.origin)
     added[constant(original)] = origin - (original.roles.offset.center[0] if original.roles.offset else 0.0)
-    added[fitted.status == EMPTY] = 0.0
+    added[objective.status == EMPTY] = 0.0
     if added[objective.held].any():
         added = holding_zero(objective.held, objective.null_vectors) @ added
     return added

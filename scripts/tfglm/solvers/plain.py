@@ -71,7 +71,7 @@ class PlainObjective(Objective):
         if set(terms) - {INTERCEPT}:
             present = np.isin(status, (EMPTY, SEPARATED), invert=True)
             null = (to_fit_scale(design) @ null_space(design, present, terms).T).T
-            held, null = hold(null, most_frequent_first(design, by_coefficient(design, counts, "rows")))
+            held, null = hold(null, cls._held_first(design, counts, status, null))
             status[held] = REFERENCE
         coefficients, loss = cls._null_model(workload, run, counts)
         if design.constant is None and counted.original is not design:
@@ -84,6 +84,11 @@ class PlainObjective(Objective):
             workload, run, counts, counted, status, held, null, coefficients, loss, 0.0, 0.0, nothing, nothing
         )
         return objective.penalised(design.penalty.l1, design.penalty.l2)
+
+    @classmethod
+    def _held_first(cls, design: Design, counts: Sums, status: np.ndarray, null: np.ndarray) -> np.ndarray:
+        """The order in which coefficients are held at zero."""
+        return most_frequent_first(design, by_coefficient(design, counts, "rows"))
 
     @classmethod
     def _overlapping(cls, workload: Workload, run: Run, counts: Sums, terms: list[str]) -> tuple[Workload, Sums]:

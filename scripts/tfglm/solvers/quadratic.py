@@ -112,3 +112,40 @@ def _lowest(x: np.ndarray, direction: np.ndarray, slope: float, curvature: float
         if rise + until * curvature >= 0:
             return until
     return float(np.clip(-rise / curvature, before, 1.0)) if curvature > 0 else 1.0
+
+
+TOLERANCE = 1e-9
+"""Rounding error of a step and of a multiplier, in the largest score over the root of its information."""
+
+
+def bounded(blocks: Blocks, gradient: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """The step v [p] from `lower` to `upper` that minimises g'v + v'Hv / 2, by block principal pivoting (Judice & Pires,
+    Computers & Operations Research 21, 1994).
+
+    The coefficients at a bound are guessed, and the others solved for. All that are beyond a bound go to it, and all that a
+    bound draws the wrong way leave it. If their number does not fall, only the last changes, which ends (Murty 1974). Raises
+    NotSolved after MOST_CHANGES changes.
+
+    >>> none = np.zeros(0)
+    >>> identity = Blocks(np.arange(2), none.astype(int), np.eye(2), np.zeros((2, 0)), none)
+    >>> bounded(identity, np.array([-3.0, 0.5]), np.zeros(2), np.full(2, np.inf)).round(6).tolist()
+    [3.0, 0.0]
+    """
+    size = np.sqrt(blocks.diagonal(len(gradient)))
+    present, side = size > 0, np.zeros(len(gradient))
+    tolerance = TOLERANCE * np.abs(gradient[present] / size[present]).max(initial=0.0)
+    slack = tolerance / np.where(present, size, 1.0)
+    fewest, tries = len(gradient) + 1, 3
+    for _ in range(MOST_CHANGES):
+        step = np.select([side < 0, side > 0], [lower, upper], 0.0)
+        step = step + newton(blocks, present & (side == 0), gradient + blocks.times(step))
+        pull = side * (gradient + blocks.times(step))
+        beyond = 1.0 * (step > upper + slack) - 1.0 * (step < lower - slack)
+        wrong = np.where(side == 0, beyond != 0, pull > tolerance * size) & present
+        if not wrong.any():
+            return np.clip(step, lower, upper)
+        fewer = np.count_nonzero(wrong) < fewest
+        fewest, tries = (int(np.count_nonzero(wrong)), 3) if fewer else (fewest, tries - 1)
+        changed = wrong if tries > 0 else np.arange(len(wrong)) == np.flatnonzero(wrong)[-1]
+        side = np.where(changed, np.where(side == 0, beyond, 0.0), side)
+    raise NotSolved

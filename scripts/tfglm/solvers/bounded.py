@@ -1,0 +1,194 @@
+"""Coefficients between bounds, by Newton's method with an active set.
+
+It minimises F over lower <= b <= upper. g is the gradient of F, and H its information matrix.
+
+1. The step v minimises g'v + v'Hv / 2 with b + v between the bounds (solvers.quadratic). Take the whole step, or half of it, a
+   quarter, ..., until F does not rise. Repeat until steps gain little.
+2. Hold the coefficients on a bound that g draws beyond it: they are the active set. Solve for the others, and certify, as
+   without bounds (solvers.newton).
+3. End if the conditions of Karush, Kuhn and Tucker hold: no other coefficient is beyond a bound, and -g points beyond the bound
+   of each held one. Otherwise go to 1, from the nearest point between the bounds, until steps gain less.
+
+The errors are those of a model in which the active set is known. An estimate on its bound is not nearly normal, so it has none
+(Self & Liang, Journal of the American Statistical Association 82, 1987).
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.design.parametrisation import at_reference, in_table, references_first, to_data_scale
+from tfglm.engine.passes import Sums
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+from tfglm.formula.names import coefficient_name
+from tfglm.inference.fitted import ALIASED, AT_BOUND, FREE, Fitted, choose_references
+from tfglm.solvers import newton, origin, quadratic
+from tfglm.solvers.descent import Descent, halve_until, is_no_higher
+from tfglm.solvers.objective import Point, Solution
+from tfglm.solvers.plain import PlainObjective
+from tfglm.solvers.run import Run
+
+MOST_SETS = 12
+"""Largest number of active sets that are tried."""
+
+SHOWN = 20
+"""Coefficients that a warning names."""
+
+LITTLE = 1e-2
+"""Twice the gain of a step at which the first active set is taken, in units of the dispersion; for each next a hundredth."""
+
+
+@dataclass(frozen=True)
+class BoundedObjective(PlainObjective):
+    """F between bounds. The reference levels of tables are held at zero, so that bounds are for single coefficients.
+
+    `multipliers` [p] are g of the coefficients on their bounds, 0 for others.
+    """
+
+    multipliers: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def _held_first(cls, design: Design, counts: Sums, status: np.ndarray, null: np.ndarray) -> np.ndarray:
+        references = choose_references(design, status, {})
+        return references_first(design, at_reference(design, references, (to_data_scale(design) @ null.T).T))
+
+    @classmethod
+    def _overlapping(cls, workload: Workload, run: Run, counts: Sums, terms: list[str]) -> tuple[Workload, Sums]:
+        """A bounded coefficient may be finite where its level is separated, so only the other terms are searched."""
+        places = [place for place, *_ in workload.design.bounds]
+        bounded = {term for term, where in workload.design.slices.items() if np.isin(np.r_[where], places).any()}
+        return super()._overlapping(workload, run, counts, [term for term in terms if term not in bounded])
+
+    def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
+        if super().without_separated_rows(coefficients) is None:
+            return None
+        raise UserError(
+            f"models.{self.design.model}.bounds: the terms separate rows by their response, so a coefficient would be infinite\n"
+            "  give it bounds on both sides, merge rare levels, or add a penalty, `l2`"
+        )
+
+    def limits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The bounds on the scale of the fit, and what a coefficient of the table is in units of the fit, all [p]. Raises
+        UserError for a coefficient that is aliased, or that is several of the fit."""
+        design, size = self.design, self.design.size
+        references = choose_references(design, self.status, {})
+        matrix = in_table(design, to_data_scale(design), self.null_vectors, references)[-1]
+        moved, names = origin.shift(self), list(design.coefficients())
+        lower, upper, unit = np.full(size, -np.inf), np.full(size, np.inf), np.ones(size)
+        for place, *limits in design.bounds:
+            row = np.where(self.free, matrix[[place]].toarray()[0], 0.0)
+            if self.status[place] == ALIASED or np.count_nonzero(row) > 1:
+                others = [coefficient_name(*names[other]) for other in np.flatnonzero(row) if other != place]
+                why = (
+                    f"it depends on where they are zero: {', '.join(others[:3])}\n  bound a term that multiplies no number"
+                    if others
+                    else "other terms determine its column\n  leave one of them out"
+                )
+                raise UserError(
+                    f"models.{design.model}.bounds: `{coefficient_name(*names[place])}` can have no bound, because {why}"
+                )
+            if self.free[place]:
+                unit[place] = row[place]
+                lower[place], upper[place] = (
+                    end if limit is None else limit / row[place] - moved[place]
+                    for limit, end in zip(limits, (-np.inf, np.inf), strict=True)
+                )
+        return lower, upper, unit
+
+    def facts(self, fitted: Fitted) -> dict:
+        """Each bounded coefficient: the bounds, whether it is on one, and the derivative of the loss there, which rises towards
+        the inside, for a unit of the coefficient."""
+        names = list(self.design.coefficients())
+        return {
+            "bounds": [
+                dict(zip(("term", "level"), names[place], strict=True))
+                | {"lower": lower, "upper": upper, "at_bound": bool(self.status[place] == AT_BOUND)}
+                | {"multiplier": float(self.multipliers[place]) if len(self.multipliers) else 0.0}
+                for place, lower, upper in self.design.bounds
+                if self.status[place] in (FREE, AT_BOUND)
+            ]
+        }
+
+    def remarks(self) -> list[str]:
+        names = [
+            coefficient_name(*name)
+            for name, status in zip(self.design.coefficients(), self.status, strict=True)
+            if status == AT_BOUND
+        ]
+        if not names:
+            return []
+        listed = ", ".join(f"`{name}`" for name in names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+        return [
+            f"on a bound: {listed}. An estimate on its bound is not nearly normal, so it has no standard error; the errors and "
+            "tests of other coefficients take those on a bound as known"
+        ]
+
+
+class BoundedNewton(Descent):
+    """Step 1, from a point between the bounds, until twice the gain of a step is at most `little` dispersions."""
+
+    def __init__(self, objective: BoundedObjective, point: Point, lower: np.ndarray, upper: np.ndarray, little: float):
+        self.objective, self.point, self.lower, self.upper, self.little = objective, point, lower, upper, little
+        self.most = objective.run.max_iterations
+        self.df_residual = max(float(objective.counts["rows"]) - objective.estimated, 1.0)
+
+    def measure(self) -> None:
+        objective, point = self.objective, self.point
+        blocks, gradient = point.information.penalised(objective.ridge), objective.gradient(point)
+        self.step = quadratic.bounded(
+            blocks, gradient, self.lower - point.coefficients, self.upper - point.coefficients
+        )
+        self.gain = -float(gradient @ self.step)
+
+    def has_ended(self) -> bool:
+        dispersion = self.objective.dispersion(self.point, self.df_residual)
+        return self.gain <= self.little * dispersion or self.iteration == self.most
+
+    def go(self) -> bool:
+        objective, begun = self.objective, self.point
+        before = objective.value(begun)
+
+        def at(length: float) -> Point:
+            return objective.at(np.clip(begun.coefficients + length * self.step, self.lower, self.upper))
+
+        trial = halve_until(lambda point: is_no_higher(objective.value(point), before), at)
+        self.point = trial or begun
+        return trial is not None
+
+    @property
+    def active(self) -> np.ndarray:
+        """Which coefficients are on a bound that the gradient draws them beyond, [p]."""
+        b, gradient = self.point.coefficients, self.objective.gradient(self.point)
+        return ((b <= self.lower) & (gradient > 0)) | ((b >= self.upper) & (gradient < 0))
+
+
+def solve(start: Solution) -> Solution:
+    """Minimise F between the bounds from `start`. Raises Drifting and UserError as `newton.solve` does; UserError if no
+    active set fulfils the conditions, and for bounds that cannot hold."""
+    objective, iterations, little = start.objective, 0, LITTLE
+    assert isinstance(objective, BoundedObjective)
+    lower, upper, unit = objective.limits()
+    coefficients = start.point.coefficients
+    for _ in range(MOST_SETS):
+        point = objective.at(np.clip(coefficients, lower, upper))
+        descent = BoundedNewton(objective, point, lower, upper, little)
+        try:
+            descent.run()
+        except quadratic.NotSolved:
+            break
+        active = descent.active
+        held = replace(objective, status=np.where(active, AT_BOUND, objective.status))
+        solution = newton.solve(replace(start, objective=held, point=held.at(descent.point.coefficients)))
+        iterations, little = iterations + descent.iteration + solution.iterations, little / 100
+        coefficients = solution.point.coefficients
+        multipliers = np.where(active, objective.gradient(solution.point), 0.0)
+        is_held = np.where(coefficients <= lower, multipliers >= 0, multipliers <= 0)
+        if np.all(np.where(active, is_held, (coefficients >= lower) & (coefficients <= upper))):
+            held = replace(held, multipliers=multipliers / unit)
+            return replace(solution, objective=held, iterations=iterations)
+    raise UserError(
+        f"models.{objective.design.model}.bounds: no set of coefficients on their bounds was found that fulfils the conditions "
+        "of a minimum\n  leave out terms that nearly depend on each other, or remove a bound"
+    )
