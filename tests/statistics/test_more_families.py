@@ -7,12 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from statsmodels.othermod.betareg import BetaModel
 
 from pools import CR1, fit_files, ingest_frame, predicted, table_of, to_predict
 from tfglm.results import residuals
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-R = json.loads((GOLDEN / "families.json").read_text())["fits"]
+GOLDEN_FITS = json.loads((GOLDEN / "families.json").read_text())
+R, HURDLES = GOLDEN_FITS["fits"], GOLDEN_FITS["hurdles"]
 TERMS = "carrier + hour"
 
 FITS = {
@@ -90,6 +94,49 @@ def test_the_fit_is_that_of_r(name, files):
         dispersion = theirs["dispersion_of_likelihood"]
         assert summary["dispersion_of_likelihood"] == pytest.approx(dispersion, rel=1e-6)
     assert fitted.covariance.dispersion == pytest.approx(theirs["dispersion"], rel=1e-6)
+
+
+@pytest.mark.parametrize("family", HURDLES)
+def test_a_hurdle_has_the_counts_of_pscl(family, tmp_path):
+    rows = pd.read_csv(GOLDEN / "families.csv").query("bumps > 0")
+    design, fitted, _ = fit_files([ingest_frame(rows, tmp_path)], f"bumps ~ {TERMS}", family)
+    theirs, summary, table = HURDLES[family], fitted.summary, table_of(design, fitted)
+    for key, estimate in named(theirs["coefficients"]).items():
+        assert table.loc[key, "estimate"] == pytest.approx(estimate, abs=1e-7)
+        assert table.loc[key, "std_error"] == pytest.approx(named(theirs["std_errors"])[key], rel=1e-6)
+    assert summary["log_likelihood"] == pytest.approx(theirs["log_likelihood"], rel=1e-10)
+    if theirs["theta"]:
+        assert summary["theta"] == pytest.approx(theirs["theta"], rel=1e-6)
+        relative = summary["theta_std_error"] / summary["theta"]
+        assert relative == pytest.approx(theirs["log_theta_std_error"], rel=1e-6)
+
+
+def proportions() -> pd.DataFrame:
+    """Whose precision is 4, which the estimates of coefficients depend on."""
+    random = np.random.default_rng(1)
+    rows = pd.DataFrame({"x": random.normal(size=400), "g": random.choice(list("abc"), 400)})
+    mean = expit(-2 + 0.5 * rows["x"] + 0.8 * (rows["g"] == "b"))
+    return rows.assign(y=random.beta(4 * mean, 4 * (1 - mean)))
+
+
+def test_beta_regression_is_that_of_statsmodels(tmp_path):
+    rows = proportions()
+    design, fitted, _ = fit_files([ingest_frame(rows, tmp_path)], "y ~ x + g", "beta", tests="likelihood_ratio")
+    columns = np.column_stack([np.ones(400), rows["x"], rows["g"] == "b", rows["g"] == "c"]).astype(float)
+    table, summary = table_of(design, fitted), fitted.summary
+    ours = table.drop(("g", "a"))
+    model = BetaModel(rows["y"].to_numpy(), columns, exog_precision=np.ones((400, 1)))
+    at = np.append(ours["estimate"], np.log(summary["theta"]))
+    errors = np.sqrt(np.diag(-np.linalg.inv(model.hessian(at, observed=False))))
+    np.testing.assert_allclose(model.score(at), 0.0, atol=1e-7)
+    np.testing.assert_allclose(ours["std_error"], errors[:-1], rtol=1e-8)
+    assert summary["theta_std_error"] == pytest.approx(errors[-1] * summary["theta"], rel=1e-8)
+    assert summary["log_likelihood"] == pytest.approx(model.loglike(at), rel=1e-12)
+    # The likelihood ratio test estimates theta again.
+    alone = BetaModel(rows["y"].to_numpy(), columns[:, :2], exog_precision=np.ones((400, 1)))
+    less = minimize(lambda at: -alone.loglike(at), [*at[:2], at[-1]], jac=lambda at: -alone.score(at), tol=1e-10)
+    [of_g] = [test for test in summary["likelihood_ratio_tests"] if test["term"] == "g"]
+    assert of_g["chi_squared"] == pytest.approx(2 * (model.loglike(at) + less.fun), abs=1e-6)
 
 
 def fitted_as(name: str, files: list, **settings):

@@ -12,6 +12,7 @@ from typing import Any
 from tfglm.config.families import (
     DISPERSION_ESTIMATED,
     LINKS,
+    NOT_APART,
     NOT_CONVEX,
     POSITIVE_PREDICTOR,
     WITH_FIRTH,
@@ -30,6 +31,10 @@ def link_of(model: Any) -> str:
 def online(model: Any) -> str | None:
     """Return the name of the online solver. A `DesignConfig` has no solver."""
     return getattr(model, "online_solver", None)
+
+
+def is_truncated(model: Any) -> bool:
+    return model.family.startswith("truncated_")
 
 
 def value_of(key: str) -> Callable[[Any], Any]:
@@ -58,7 +63,14 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     ),
     "no smooth terms": lambda m: not has_smooths(m.formula),
     "`gamma` with `weights`": lambda m: m.family == "gamma" and m.weights,
-    "`tweedie` or `inverse_gaussian`": lambda m: m.family in ("tweedie", "inverse_gaussian"),
+    "`tweedie`, `inverse_gaussian`, `beta` or a truncated family": lambda m: (
+        m.family in ("tweedie", "inverse_gaussian", "beta") or is_truncated(m)
+    ),
+    "`beta` or `truncated_negative_binomial`": lambda m: m.family in NOT_APART,
+    "`beta` or `truncated_negative_binomial` with an estimated `theta`": lambda m: (
+        m.family in NOT_APART and estimated_shape(m)
+    ),
+    "`truncated_poisson` or `truncated_negative_binomial`": lambda m: is_truncated(m),
     "`collapse`": value_of("collapse"),
     "an online `solver`": online,
     "`sgd`, `adagrad` or `adam`": lambda m: online(m) not in (None, "ftrl"),
@@ -170,7 +182,9 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "`std_errors: quasi`": {
         "a family whose errors estimate the dispersion": "with family {model.family} `classical` estimates the dispersion "
-        "already; use that"
+        "already; use that",
+        "`truncated_poisson` or `truncated_negative_binomial`": "the mean of a truncated count depends on its variance; use "
+        "`classical`",
     },
     "`reference_class`": {
         "a family other than `multinomial`": "family {model.family} has no classes to compare; `reference` chooses the "
@@ -181,6 +195,8 @@ REASONS: dict[str, dict[str, str]] = {
     },
     NOT_CLASSICAL: {
         PENALTY: "a penalised fit (l1, l2, path) has no standard errors; remove the key",
+        "`beta` or `truncated_negative_binomial` with an estimated `theta`": "errors of coefficients that are estimated with "
+        "theta are `classical`; remove the key, or give theta the number that such a fit estimates",
         FIRTH: "the errors of Firth's penalised likelihood come from the information matrix; remove the key, or `firth`",
     },
     "`unpenalised`": OF_TERMS,
@@ -222,6 +238,7 @@ REASONS: dict[str, dict[str, str]] = {
         CLASSES: "a regression of classes absorbs no factors; write them into the formula, or compare two classes at a "
         "time with family binomial",
         ONLINE: "solver `{model.online_solver}` absorbs nothing; use `newton`",
+        "`beta` or `truncated_negative_binomial`": "family {model.family} absorbs no factors; write them into the formula",
         "`leverage`": "there are no leverages where factors are absorbed; remove `leverage`",
         "`export`": "a model with absorbed factors cannot be exported yet; remove `export`",
     },
@@ -243,7 +260,8 @@ REASONS: dict[str, dict[str, str]] = {
         ABSORB: "smooth terms cannot be beside absorbed factors; write these into the formula, or ns() for s() and te()",
         ONLINE: "only solver `newton` has smooth terms, not `{model.online_solver}`",
         CLASSES: "family {model.family} has no smooth terms; write ns() for s() and te()",
-        "`tweedie` or `inverse_gaussian`": "smooth terms are not for this family; use gamma, or ns() for s() and te()",
+        "`tweedie`, `inverse_gaussian`, `beta` or a truncated family": "smooth terms are not for family {model.family}; "
+        "write ns() for s() and te()",
         "`gamma` with `weights`": "smooth terms cannot be beside `weights` in this family; use `frequency`",
     },
     "`method: ml`": {
@@ -303,7 +321,10 @@ REASONS: dict[str, dict[str, str]] = {
         CLASSES: "family {model.family} has no `{model.std_errors}`, as a row has a variance for each class; use `HC0`, "
         "`HC1`, or `cluster(column)`"
     },
-    "`export`": {CLASSES: "a regression of classes has none; remove the key"},
+    "`export`": {
+        CLASSES: "a regression of classes has none; remove the key",
+        "`truncated_poisson` or `truncated_negative_binomial`": "a truncated regression has none; remove the key",
+    },
     "`threshold`": {CLASSES: f"{NO_THRESHOLD}; remove the key"},
 }
 """Property -> what it excludes -> why, with what to do. The first name of the property is the key at fault."""

@@ -292,9 +292,10 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     """One regression."""
 
     family: FamilyName
-    """Distribution of the response: `gaussian` any number, `binomial` 0 or 1, `poisson` and `negative_binomial` counts,
-    `gamma` and `inverse_gaussian` amounts above 0, `tweedie` amounts that are often 0, `multinomial` classes, `ordinal`
-    classes that have an order."""
+    """Distribution of the response: `gaussian` any number, `binomial` 0 or 1, `beta` proportions between 0 and 1,
+    `poisson` and `negative_binomial` counts, `truncated_poisson` and `truncated_negative_binomial` counts above 0, `gamma`
+    and `inverse_gaussian` amounts above 0, `tweedie` amounts that are often 0, `multinomial` classes, `ordinal` classes
+    that have an order."""
     sweep: Sweep = {}
     """Several models in one section: other keys, each with a list of values, such as `l2: [0.001, 0.01, 0.1]`. Each
     combination is a model, `<name>_1`, `<name>_2`, ..."""

@@ -211,6 +211,9 @@ class Evaluated:
         eta = np.where(rows.kept, self.eta, 0.0)
         values = self.design.distribution.shape_terms(eta, y, weight, self.state[SHAPE])
         kept: Values = {name: np.where(rows.kept, rows.frequency * value, 0.0) for name, value in values.items()}
+        if not self.design.distribution.shape_is_apart:
+            mixed, _ = self.design.distribution.slopes_by_shape(self.eta, rows.y)
+            kept[RESIDUAL] = np.where(rows.kept, rows.weight * mixed, 0.0)
         return kept
 
     @property

@@ -207,7 +207,8 @@ class Passes:
       derivative of log|I| by the logarithm of the shape, and `("by_shape", k)`, the derivative by it of `("part", k)`
     - `rectifier`, with a direction as the coefficients: the sums of `information` for the loss of `rectified`, and its
       counts
-    - `shape`: the sums that the family names (`Family.shape_sums`), at the trial values in the state under SHAPE
+    - `shape`: the sums that the family names (`Family.shape_sums`), at the trial values in the state under SHAPE; if
+      the shape is not apart from the coefficients, also `("by_shape", k)`
     - `separation`, with a direction as the coefficients: the number of rows whose linear predictor it moves towards their
       response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
     """
@@ -273,7 +274,8 @@ class Passes:
                 sums = whole("loss", *COUNTED) | self._derivative() | products(self.design, self.parts)
                 return [self._stage(sums, lambda rows: rows.rectified)]
             case "shape":
-                return [self._stage(whole(*family.shape_sums), lambda rows: rows.shape_terms)]
+                sums = whole(*family.shape_sums) | ({} if family.shape_is_apart else self._derivative("by_shape"))
+                return [self._stage(sums, lambda rows: rows.shape_terms)]
             case "separation":
                 return [self._stage(whole("along", "wrongly_up", "wrongly_down", "left"), lambda rows: rows.directions)]
             case "scores":

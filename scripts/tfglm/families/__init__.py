@@ -7,6 +7,7 @@ family's name. May import: nothing.
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
+from tfglm.families.beta import Beta
 from tfglm.families.binomial import Binomial
 from tfglm.families.binomial_link import BinomialLink
 from tfglm.families.family import Family, LikelihoodSums, Terms
@@ -18,6 +19,7 @@ from tfglm.families.multinomial import Multinomial
 from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.families.ordinal import Ordinal
 from tfglm.families.poisson import Poisson
+from tfglm.families.truncated import TruncatedNegativeBinomial, TruncatedPoisson
 from tfglm.families.tweedie import Tweedie
 
 __all__ = [
@@ -41,10 +43,13 @@ LINKS: dict[str, dict[str, Callable[..., Family]]] = {
         "probit": partial(BinomialLink, "probit"),
         "cloglog": partial(BinomialLink, "cloglog"),
     },
+    "beta": {"logit": Beta},
     "poisson": {"log": Poisson},
     "gamma": {"log": partial(Gamma, "log"), "inverse": partial(Gamma, "inverse")},
     "inverse_gaussian": {"log": partial(InverseGaussian, "log"), "1/mu^2": partial(InverseGaussian, "1/mu^2")},
     "negative_binomial": {"log": NegativeBinomial},
+    "truncated_poisson": {"log": TruncatedPoisson},
+    "truncated_negative_binomial": {"log": TruncatedNegativeBinomial},
     "tweedie": {"log": Tweedie},
     "multinomial": {"softmax": Multinomial},
     "ordinal": {link: partial(Ordinal, link) for link in ("logit", "probit", "cloglog")},

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from tfglm.families.binomial import Binomial
-from tfglm.families.family import Terms
+from tfglm.families.family import Family
 from tfglm.families.linked import LinkedFamily
 from tfglm.families.links import ComplementaryLogLog, Link, ProbabilityLink, Probit
 
@@ -60,9 +60,8 @@ class BinomialLink(LinkedFamily, Binomial):
     def load(self) -> None:
         """Load nothing: the loops belong to the logit link."""
 
-    def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
-        kept, (up, down) = weight > 0, self._link.hazards(eta)
-        score = np.where(kept, (1.0 - y) * down - y * up, 0.0) * weight
-        information = np.where(kept, up * down, 0.0) * weight
-        loss = np.where(kept, self.loss(eta, y), 0.0) * weight
-        return Terms.from_rows(loss, score, information)
+    def derivatives(self, eta: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        up, down = self._link.hazards(eta)
+        return (1.0 - y) * down - y * up, up * down
+
+    terms = Family.terms

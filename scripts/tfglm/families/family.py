@@ -83,7 +83,7 @@ class Family(ABC):
     in_networks: ClassVar[bool] = True
     """Whether networks can have it."""
     theta: float | None = None
-    """The shape of a negative binomial."""
+    """The shape of a negative binomial, or the precision of a beta distribution."""
     power: float | None = None
     """The power of the mean that the variance of a Tweedie distribution is proportional to."""
     shape_is_known: bool = True
@@ -92,6 +92,10 @@ class Family(ABC):
     """The name of the shape in design and config."""
     shape_sums: ClassVar[tuple[str, ...]] = ()
     """The sums that `shape_terms` returns."""
+    shape_is_apart: ClassVar[bool] = True
+    """Whether errors of the shape move no coefficient. Else the fit estimates both together, with a joint covariance."""
+    has_observed_errors: ClassVar[bool] = False
+    """Whether standard errors come from the observed information, rather than the expected one."""
     dispersion_known: ClassVar[bool] = True
     """Whether the variance of the response is known from its mean alone. If not, it is estimated."""
     quadratic: ClassVar[bool] = False
@@ -202,15 +206,17 @@ class Family(ABC):
         """The distributions of rows with these means and prior weights; None if their distribution functions are not known."""
         return None
 
+    def derivatives(self, eta: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The derivative of the loss by eta, and the weight of a row in the information matrix, at weight 1."""
+        mean = self.mean(eta)
+        return mean - y, self.variance(mean)
+
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
         """What some rows contribute, from their linear predictor and response, [rows]. Rows of weight 0 take no part; with
         `unit` all others have weight 1."""
-        kept, mean = weight > 0, self.mean(eta)
         # A row that takes no part may have any mean.
-        score = np.where(kept, mean - y, 0.0) * weight
-        information = np.where(kept, self.variance(mean) * weight, 0.0)
-        loss = np.where(kept, self.loss(eta, y) * weight, 0.0)
-        return Terms.from_rows(loss, score, information)
+        values = (self.loss(eta, y), *self.derivatives(eta, y))
+        return Terms.from_rows(*(np.where(weight > 0, value, 0.0) * weight for value in values))
 
     def shape_terms(
         self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray

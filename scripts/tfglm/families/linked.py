@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tfglm.families.family import Family, Response, Terms, ranges
+from tfglm.families.family import Family, Response, ranges
 from tfglm.families.links import Link, Log
 
 WORDS = {
@@ -103,14 +103,11 @@ class LinkedFamily(Family):
         """By central differences."""
         return (self.observed(eta + LENGTH, y) - self.observed(eta - LENGTH, y)) / (2 * LENGTH)
 
-    def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
-        kept, mean = weight > 0, self.mean(eta)
-        per_mean = self.slope(eta, mean) / self.variance(mean)
-        # A row that takes no part may have any mean.
-        score = np.where(kept, self.residual(eta, mean, y) * per_mean, 0.0) * weight
-        information = np.where(kept, self.slope(eta, mean) * per_mean, 0.0) * weight
-        loss = np.where(kept, self.loss(eta, y), 0.0) * weight
-        return Terms.from_rows(loss, score, information)
+    def derivatives(self, eta: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean = self.mean(eta)
+        slope = self.slope(eta, mean)
+        per_mean = slope / self.variance(mean)
+        return self.residual(eta, mean, y) * per_mean, slope * per_mean
 
 
 class PositiveFamily(LinkedFamily):

@@ -59,14 +59,15 @@ def with_errors(classical: Covariance, solution: Solution) -> Covariance:
     """The covariance that the design asks for (docs/statistics.md: Standard errors), from the classical one."""
     objective, bread = solution.objective, classical.bread
     kind = objective.design.inference.std_errors
-    if kind == "classical":
+    beside_shape = len(solution.smoothing_root) > 0 and not objective.design.smooths
+    if kind == "classical" and not beside_shape:
         return classical
     if kind == "quasi":
         return replace(classical, correction=solution.point.pearson / solution.df_residual)
     common: dict[str, Any] = {
         name: getattr(classical, name) for name in ("bread", "dispersion", "df_residual", "random")
     }
-    if kind == UNCONDITIONAL:
+    if kind == UNCONDITIONAL or beside_shape:
         return Unconditional(**common, smoothing_root=solution.smoothing_root[:, bread.free])
     if objective.design.smooths:
         common["penalty"] = objective.ridge[bread.free]

@@ -87,6 +87,9 @@ def fit(
     # 4. Solve. If several terms separate rows together, solve again without these rows.
     solution = solve_without_separated(start, partial(solve, held_out=held_out))
     del start, objective  # their sums may be large
+    if estimated and estimated.root is not None:
+        solution = replace(solution, smoothing_root=estimated.root[np.newaxis])
+    solution = newton.with_observed(solution)
     fitted, has_errors = estimates(solution), solution.has_covariance and not solution.path
     # 5. Certify: bound the distance of the estimates from the maximum.
     if has_errors:

@@ -326,6 +326,18 @@ def finish(scoring: FisherScoring) -> float | None:
     return stretch(newton.hessian, scoring.factored.blocks, len(scoring.point.coefficients))
 
 
+def with_observed(solution: Solution) -> Solution:
+    """The solution of a fit without penalties, with the observed information if the errors of its family come from that."""
+    objective, design = solution.objective, solution.objective.design
+    if (
+        not (objective.family.has_observed_errors and solution.has_covariance)
+        or design.has_penalties
+        or design.absorbed
+    ):
+        return solution
+    return replace(solution, information=objective.factored(objective.observed(solution.point.coefficients)))
+
+
 class ObservedNewton(Descent):
     """Newton's steps with the observed information. They move the point of a `scoring`.
 

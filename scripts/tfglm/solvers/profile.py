@@ -177,7 +177,8 @@ def interval(
     tail = 0.5 + objective.design.inference.profile_confidence / 2
     cut = float(ndtri(tail) if known else stdtrit(solution.df_residual, tail))
     free = np.where(objective.free, direction, 0.0)
-    error = float(np.sqrt(dispersion * (free @ solution.information.solve(free))))
+    beside_shape = sum(float(root @ free) ** 2 for root in solution.smoothing_root)
+    error = float(np.sqrt(dispersion * (free @ solution.information.solve(free)) + beside_shape))
     estimate = float(direction @ point.coefficients)
     plane = Plane(solution, free, dispersion, theta_is_free)
     best = Least(point, minus_log_likelihood(objective, point) if theta_is_free else objective.value(point))

@@ -314,6 +314,11 @@ def on_dispersion(solution: Solution) -> list[str]:
     if dispersion <= max(OVERDISPERSED_ABOVE, 1 + BY_CHANCE * np.sqrt(2 / df_residual)):
         return []
     what = "posterior standard deviations" if design.penalty.l2 else "standard errors"
+    if family.smallest == 1:
+        return [
+            f"the Pearson dispersion is {dispersion:,.3g}: the response varies so many times as much as family "
+            f"{design.likelihood.family} says, so its estimates are biased; use family: truncated_negative_binomial"
+        ]
     quasi = "" if design.smooths else "quasi`, `"
     remedy = (
         ""
@@ -336,7 +341,7 @@ def on_incidental_parameters(solution: Solution, shape: Shape | None) -> list[st
     Waterman, Sociological Methodology 32, 2002). Levels whose responses are all alike do not count.
     """
     objective, design = solution.objective, solution.objective.design
-    of_theta = shape is not None and shape.name == "theta" and not design.smooths
+    of_theta = shape is not None and shape.name == "theta" and shape.root is None and not design.smooths
     if not (objective.family.incidental_bias or of_theta) or design.penalty.l2 or design.likelihood.firth:
         return []
     # A binomial row with several trials, or with a share and a weight, counts as so many rows.

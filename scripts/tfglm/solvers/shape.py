@@ -8,10 +8,13 @@ expected information (Lawless, Canadian Journal of Statistics 15, 1987; MASS::gl
 3. Estimate the coefficients, given the shape, from the previous coefficients.
 4. End if the shape moves by less than a small share of its standard error (`Shape.precise`). Otherwise go to 2.
 
+The two are not orthogonal for beta regression. There step 2 is a Newton step for theta along the coefficients that are best at
+each theta, and the covariance of the coefficients includes the estimation of theta.
+
 Beside smooth terms theta minimises V, minus the logarithm of the restricted likelihood, together with the smoothing parameters
 (solvers.smooth; as mgcv's nb).
 
-The reported fit then uses the shape as if it were known.
+Apart from that, the reported fit uses the shape as if it were known.
 """
 
 from collections.abc import Callable
@@ -23,6 +26,8 @@ from tfglm.engine.evaluated import SHAPE
 from tfglm.engine.passes import Sums
 from tfglm.errors import UserError
 from tfglm.solvers.descent import Descent, halve_until
+from tfglm.solvers.information import gradient
+from tfglm.solvers.newton import with_observed
 from tfglm.solvers.objective import Solution
 from tfglm.solvers.smooth import LARGEST_THETA, with_theta
 
@@ -38,7 +43,7 @@ class Shape:
 
     The next turn begins at `trial`. `precise` is the largest movement in the last turn, in standard errors. `dispersion` and
     `log_likelihood` are set if the dispersion of the family is also estimated by maximum likelihood. A fit with this shape can
-    begin `near` a solution.
+    begin `near` a solution. The square of `root` [p] is what its estimation adds to the variances of coefficients.
     """
 
     name: str
@@ -49,13 +54,15 @@ class Shape:
     dispersion: float | None = None
     log_likelihood: float | None = None
     near: Solution | None = None
+    root: np.ndarray | None = None
 
 
 def estimate(first: Solution, solve: Callable[[Solution], Solution]) -> Shape:
     """Estimate the shape by maximum likelihood, from a fit at an initial shape; `solve` finds the coefficients from a start.
     Raises UserError if the shape has no estimate, or if the turns do not settle."""
     design = first.objective.design
-    begin, given_means = METHODS[design.distribution.shape_name]
+    apart = design.distribution.shape_is_apart
+    begin, given_means = METHODS[design.distribution.shape_name] if apart else (theta_by_pearson, theta_beside)
     solution, trial, before = first, begin(first), np.inf
     for _ in range(MOST_TURNS):
         found = given_means(solution, trial)
@@ -110,6 +117,30 @@ def theta_given_means(solution: Solution, trial: np.ndarray) -> Shape:
     raise no_theta(solution)
 
 
+def theta_by_pearson(solution: Solution) -> np.ndarray:
+    """The initial theta, [1]: the precision of a beta distribution by its variance in units of mean * (1 - mean), at least 1."""
+    return np.array([max(solution.objective.weight_sum / solution.point.pearson - 1.0, 1.0)])
+
+
+def theta_beside(solution: Solution, trial: np.ndarray) -> Shape:
+    """Theta by a Newton step on its logarithm from `trial` [1], along the coefficients that are best at each theta. These move
+    by -I^-1 m with log(theta), where m is the mixed second derivative of the loss. So the information for log(theta), J,
+    becomes J - m'I^-1 m, and the covariance is that of both together. Raises UserError if theta has no finite estimate."""
+    objective, theta = solution.objective, float(trial[0])
+    sums = _sums(solution, trial)
+    mixed = np.where(objective.free, gradient(objective.design, sums, "by_shape"), 0.0)
+    # The first fit has no theta yet.
+    moved = with_observed(solution).information.solve(mixed) if objective.family.theta else np.zeros_like(mixed)
+    slope, information = theta * float(sums["score"]), theta**2 * float(sums["information"]) - float(mixed @ moved)
+    curvature = information - slope
+    step = float(np.clip(slope / curvature, -2.0, 2.0)) if curvature > 0 else float(np.sign(slope))
+    if theta * np.exp(step) > LARGEST_THETA:
+        raise no_theta(solution)
+    spread = 1.0 / np.sqrt(information) if information > 0 else 0.0
+    found = theta * float(np.exp(step))
+    return Shape("theta", found, theta * spread, np.array([found]), root=moved * spread)
+
+
 def by_restricted_likelihood(poisson: Solution) -> Shape:
     """Theta that minimises V of fits with smooth terms, from the fit with an infinite theta. Raises UserError if theta has no
     finite estimate."""
@@ -122,6 +153,11 @@ def by_restricted_likelihood(poisson: Solution) -> Shape:
 def no_theta(solution: Solution) -> UserError:
     """The error for a theta without a finite estimate."""
     design = solution.objective.design
+    if not solution.objective.family.of_counts:
+        return UserError(
+            f"models.{design.model}.theta: the response `{design.roles.response}` hardly varies around its mean, so theta has "
+            "no finite estimate\n  give theta a number, or leave out the term that determines the response"
+        )
     return UserError(
         f"models.{design.model}.theta: the response `{design.roles.response}` varies no more around its mean than a Poisson "
         f"distribution does, so theta has no finite estimate\n  use family: poisson, or give theta a number"
