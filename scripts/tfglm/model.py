@@ -361,7 +361,10 @@ class Model:
             what = "a network" if self.is_network else "a regression of classes"
             raise UserError(f"{self.name} is {what}, whose predictions have no standard errors")
         if self._saved.design.absorbed and (std_errors or interval is not None):
-            raise UserError(f"{self.name} has absorbed factors, so its predictions have no standard errors")
+            raise UserError(
+                f"{self.name} has absorbed factors: the standard error of a single prediction would take equations in all of "
+                "their effects\n  `margins_at` has average predictions with standard errors"
+            )
         with tempfile.TemporaryDirectory(prefix="tfglm-") as scratch:
             times = self.fit["provenance"].get("times_in_layouts", {})
             file = ingested(frame, self._covariates(), Path(scratch), self._derived(), times)

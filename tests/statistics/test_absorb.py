@@ -422,6 +422,7 @@ def test_what_absorbed_factors_cannot_do_is_refused(settings, message):
 
 def test_without_being_asked_for_there_are_no_averages():
     assert not ModelConfig.model_validate(GIVEN).marginal_effects
+    assert ModelConfig.model_validate(GIVEN | {"margins_at": {"far": {"x": 1}}}).marginal_effects
 
 
 @pytest.mark.slow

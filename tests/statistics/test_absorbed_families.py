@@ -9,14 +9,18 @@ import scipy.stats
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.inference.fitted import SEPARATED
 from tfglm.results.joint import joint_tests
+from tfglm.results.marginal_tables import Averaged, marginal_tables
+from tfglm.results.margins import average_rows
 from tfglm.results.metrics import evaluate
 from tfglm.results.predict import score
+from tfglm.results.scenario_table import scenario_table
+from tfglm.solvers.run import Limits
 
 COVARIATES = [("x", ""), ("origin", "JFK"), ("origin", "LGA")]
 NAMES = ["x", "origin[T.JFK]", "origin[T.LGA]"]
@@ -65,7 +69,13 @@ def with_dummies(frame: pd.DataFrame, response: str, family: sm.families.Family,
 
 
 def sandwich(model, groups: np.ndarray, power: int = 0) -> np.ndarray:
-    """Errors of NAMES by clusters of rows with the expected information, as in R's sandwich; statsmodels has the observed. The
+    """Errors of NAMES by clusters of rows."""
+    places = model.params.index.get_indexer(NAMES)
+    return np.sqrt(np.diag(covariance(model, groups, power)))[places]
+
+
+def covariance(model, groups: np.ndarray, power: int = 0) -> np.ndarray:
+    """The covariance by clusters of rows with the expected information, as in R's sandwich; statsmodels has the observed. The
     squared scores are divided by a power of 1 - leverage."""
     family, mean, columns = model.family, model.fittedvalues.to_numpy(), model.model.exog
     slope, variance = 1 / family.link.deriv(mean), family.variance(mean)
@@ -73,8 +83,7 @@ def sandwich(model, groups: np.ndarray, power: int = 0) -> np.ndarray:
     leverage = np.einsum("ij,jk,ik->i", columns, inverse, columns) * slope**2 / variance
     scores = columns * ((model.model.endog - mean) * slope / variance / (1 - leverage) ** (power / 2))[:, None]
     sums = np.array([scores[groups == group].sum(axis=0) for group in np.unique(groups)])
-    places = model.params.index.get_indexer(NAMES)
-    return np.sqrt(np.diag(inverse @ sums.T @ sums @ inverse))[places]
+    return inverse @ sums.T @ sums @ inverse
 
 
 def close(table: pd.DataFrame, model, error: np.ndarray | None = None) -> None:
@@ -111,6 +120,59 @@ def test_estimates_and_errors_are_those_of_a_column_for_each_level(flights, tmp_
             close(table_of(*ours(f"HC{power + 1}")), model, sandwich(model, np.arange(rows), power))
         factor = np.sqrt(10 / 9 * (rows - 1) / model.df_resid)
         close(table_of(*ours("cluster(crew)")), model, sandwich(model, crews) * factor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gamma", "binomial", "negative_binomial"])
+def test_errors_of_averages_include_those_of_absorbed_effects(flights, tmp_path, name):
+    """The delta method over a column for each level: the slope of x, the mean at each origin, and the mean where x is 1."""
+    response, settings, theirs = FAMILIES[name]
+    model = with_dummies(flights, response, theirs)
+    mean, place, step = model.family.link.inverse, model.params.index.get_loc("x"), 1e-6
+    exog = pd.DataFrame(model.model.exog, columns=model.params.index)
+    at_origin = [exog.assign(**dict(zip(NAMES[1:], at, strict=True))) for at in ([0, 0], [1, 0], [0, 1])]
+    rows = [each.to_numpy() for each in (*at_origin, exog.assign(x=1.0))]
+
+    def averages(b: np.ndarray) -> np.ndarray:
+        slope = (b[place] / model.family.link.deriv(mean(exog.to_numpy() @ b))).mean()
+        return np.array([slope, *(mean(each @ b).mean() for each in rows)])
+
+    b, moved = model.params.to_numpy(), step * np.eye(len(model.params))
+    derivative = np.array([averages(b + each) - averages(b - each) for each in moved]).T / (2 * step)
+    file, crews, count = ingest_frame(flights, tmp_path), flights["crew"].to_numpy(), len(flights)
+    known = {
+        "classical": model.cov_params().to_numpy(),
+        "HC3": covariance(model, np.arange(count), 2),
+        "cluster(crew)": covariance(model, crews) * 10 / 9 * (count - 1) / model.df_resid,
+    }
+    for errors, matrix in known.items():
+        keys = {"absorb": ABSORB, "std_errors": errors, **settings}
+        design, fitted, _ = fit_files([file], f"{response} ~ {TERMS}", name, **keys)
+        averaged = average_rows(design, fitted, [file], margins_at={"one": {"x": 1.0}})
+        averaged.write(tmp_path / "averages.npz", tmp_path / "table.csv")
+        averaged = Averaged.read(tmp_path / "averages.npz", tmp_path / "table.csv")
+        found = marginal_tables(design, fitted, averaged, {}, 0.95)
+        scenario = scenario_table(design, fitted, averaged, {}, 0.95).head(1)
+        tables = found.effects.query("term == 'x'"), found.means.rename(columns={"mean": "estimate"}), scenario
+        ours = pd.concat(tables)[["estimate", "std_error"]].to_numpy().T
+        assert ours[0] == pytest.approx(averages(b), rel=1e-8)
+        assert ours[1] == pytest.approx(np.sqrt(np.diag(derivative @ matrix @ derivative.T)), rel=1e-6)
+        # Differences of means have the covariance of these.
+        apart = derivative[2] - derivative[1]
+        (error,) = found.effects.query("level == 'JFK'")["std_error"]
+        assert error == pytest.approx(np.sqrt(apart @ matrix @ apart), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_effective_clusters_of_averages_are_those_of_a_column_for_each_level(flights, tmp_path):
+    file = ingest_frame(flights, tmp_path)
+    formula, keys = f"late ~ {TERMS}", {"std_errors": "cluster(crew)", "limits": Limits(largest_cr2=0)}
+    ours = fit_files([file], formula, "binomial", absorb=ABSORB, **keys)
+    theirs = fit_files([file], f"{formula} + tail + C(route)", "binomial", **keys)
+    found, known = (margins(design, fitted, [file], {}, 0.95) for design, fitted, _ in (ours, theirs))
+    for name in ("effects", "means"):
+        table = getattr(known, name).query("term in ('x', 'origin')")
+        assert getattr(found, name)["df"].tolist() == pytest.approx(table["df"].tolist(), rel=1e-6)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from pools import fit_frame, predicted, table_of, to_predict
+from pools import fit_files, fit_frame, ingest_frame, margins, predicted, table_of, to_predict
 from tfglm.solvers import rectifier
 
 
@@ -63,3 +63,20 @@ def test_a_second_round_leaves_out_what_the_first_has_not_seen(tmp_path, monkeyp
     new = to_predict(frame, tmp_path / "new", "new")
     known = predicted(design, fitted, new)["probability"].notna()
     assert (known == ~separated).all()
+
+
+def test_rows_where_a_separating_number_is_0_have_predictions_and_averages(tmp_path):
+    random = np.random.default_rng(8)
+    frame = pd.DataFrame({"tail": random.choice(list("ABCDEF"), 400), "x": random.normal(size=400).round(3)})
+    frame["fog"] = (random.random(400) < 0.1).astype(float)
+    frame["bumped"] = np.where(frame["fog"] > 0, 0, random.poisson(np.exp(frame["x"] / 2)))
+    file = ingest_frame(frame, tmp_path)
+    design, fitted, _ = fit_files([file], "bumped ~ x + fog", "poisson", absorb=["tail"], std_errors="HC1")
+    kept = frame[frame["fog"] == 0]
+    exact = smf.glm("bumped ~ x + C(tail)", kept, family=sm.families.Poisson()).fit(tol=1e-14)
+    means = predicted(design, fitted, to_predict(frame, tmp_path / "new", "new"))["mean"]
+    assert (means.notna() == (frame["fog"] == 0)).all()
+    assert means[kept.index].to_numpy() == pytest.approx(exact.fittedvalues.to_numpy(), rel=1e-6)
+    effects = margins(design, fitted, [file], {}, 0.95).effects.set_index("term")
+    assert effects.loc["x", "estimate"] == pytest.approx(exact.params["x"] * kept["bumped"].mean(), rel=1e-6)
+    assert effects.loc["x", "std_error"] > 0 and effects.loc["fog", "status"] == "not identified"

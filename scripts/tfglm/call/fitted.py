@@ -104,8 +104,6 @@ class FittedModel(Model):
 
     def _result(self, name: str) -> Path:
         path = self.folder / name
-        if path.stem in MARGINAL and self._saved.design.absorbed:
-            raise UserError(f"{path.stem}: a model with absorbed factors has no averages, which need all coefficients")
         if not path.is_file() and path.stem in TABLES:
             with quietly(self.name):
                 if path.stem in MARGINAL and not self._files.averages.is_file():
@@ -117,7 +115,11 @@ class FittedModel(Model):
         return path
 
     def _average(self) -> None:
-        """Average over the training rows what tables need; no factor is absorbed."""
+        """Average over the training rows what tables need. Raises UserError for a fit without its rows."""
+        if not hasattr(self, "_read"):
+            raise UserError(
+                "averages need the rows, and a pickled fit has none; ask for them before pickling, or fit again"
+            )
         averaged = margins.average_for_tables(self._saved, self._ingested, self._settings)
         averaged.write(self._files.averages, self._files.fit)
 

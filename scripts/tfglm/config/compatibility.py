@@ -56,6 +56,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`firth`": value_of("firth"),
     "`absorb`": value_of("absorb"),
     "`instruments`": value_of("instruments"),
+    "`absorb` with `instruments`": lambda m: m.absorb and m.instruments,
     "a family other than `gaussian`": lambda m: m.family != "gaussian",
     "`std_errors` by leverage": lambda m: m.errors.kind in BY_LEVERAGE,
     "a `formula` with smooth terms (`s()`, `te()`)": lambda m: (
@@ -111,11 +112,10 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`threshold`": lambda m: "threshold" in m.model_fields_set,
     "`adjusted_means: balanced`": lambda m: getattr(m, "adjusted_means", "observed") == "balanced",
     "`random_effects: integrated`": lambda m: getattr(m, "random_effects", "zero") == "integrated",
-    "`adjusted_means`": lambda m: "adjusted_means" in m.model_fields_set,
     "`margins_at`": value_of("margins_at"),
     "`margins_contrasts`": value_of("margins_contrasts"),
     "no `margins_at`": lambda m: not getattr(m, "margins_at", None),
-    "`marginal_effects: true`": lambda m: "marginal_effects" in m.model_fields_set and m.marginal_effects,
+    "`marginal_effects: true`": lambda m: getattr(m, "marginal_effects", False),
     "`marginal_effects: false`": lambda m: not getattr(m, "marginal_effects", True),
     "`adjust`": lambda m: getattr(m, "adjust", "none") != "none",
     "no `contrasts` and no `hypotheses`": lambda m: (
@@ -167,8 +167,6 @@ LINEAR_ALONE = (
 NOT_BOUNDED = (
     "bounds are for solver `newton`, one linear predictor, plain or with `l2`, and Wald tests; remove one of the keys"
 )
-
-NO_AVERAGES = "there are none where factors are absorbed; remove the key"
 
 REASONS: dict[str, dict[str, str]] = {
     "`link`": {MULTINOMIAL: "family multinomial has none to choose; remove the key"},
@@ -294,14 +292,16 @@ REASONS: dict[str, dict[str, str]] = {
         "`solver: [{model.online_solver}, newton]`, or remove the key",
         CLASSES: "a regression of classes has none; remove the key",
     },
-    "`marginal_effects: true`": {ABSORB: NO_AVERAGES},
-    "`adjusted_means`": {ABSORB: NO_AVERAGES},
+    "`marginal_effects: true`": {
+        "`absorb` with `instruments`": "there are no averages of two-stage least squares beside absorbed factors; write the "
+        "factors into the formula"
+    },
     "`margins_at`": {
-        ABSORB: NO_AVERAGES,
         "`adjusted_means: balanced`": "scenarios are averaged over the `observed` rows; remove one of the two keys",
         "`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys",
     },
     "`adjusted_means: balanced`": {
+        ABSORB: "absorbed factors have no balanced grid; use the `observed` rows",
         "`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys",
         CLASSES: "a regression of classes averages over the `observed` rows only; remove the key",
     },

@@ -310,9 +310,11 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_averages_where_factors_are_absorbed(cls, raw: Any) -> Any:
-        """They depend on the whole linear predictor, and their standard errors would ignore the absorbed factors."""
-        return {"marginal_effects": False, **raw} if isinstance(raw, dict) and raw.get("absorb") else raw
+    def _no_averages_unasked_where_factors_are_absorbed(cls, raw: Any) -> Any:
+        """Their errors take as long as the fit, because they include those of all absorbed effects."""
+        if not isinstance(raw, dict) or not raw.get("absorb"):
+            return raw
+        return {"marginal_effects": bool(raw.get("margins_at")), **raw}
 
 
 def covariates_of(model: RowsConfig) -> list[str]:

@@ -284,7 +284,10 @@ def what_means(model: ModelResults) -> str:
 
 
 def population_in_words(model: ModelResults) -> str:
-    """Say what averages are about beside random effects; '' without these."""
+    """Say what averages are about beside random effects, and their errors beside absorbed factors; '' without either."""
+    absorbed = " and ".join(model.words.column(factor) for factor in absorbed_factors(model.fit))
+    if absorbed and model.settings.marginal_effects:
+        return f" Standard errors of averages include those of the effects of {absorbed}."
     random = [term_of(smooth["term"]) for smooth in model.fit.get("smooths", []) if smooth["is_random"]]
     names = " and ".join(dict.fromkeys(model.words.column(term.columns[0]) for term in random))
     if not names:

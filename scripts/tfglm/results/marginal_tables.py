@@ -17,8 +17,11 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.engine.estimands import AveragesByLevel
 from tfglm.inference.classical import Unconditional
+from tfglm.inference.covariance import Covariance
 from tfglm.inference.fitted import AT_BOUND, EMPTY, SEPARATED, Fitted, choose_references
 from tfglm.inference.reference import Fewest, fewest_for
+from tfglm.inference.stored import KINDS, restored
+from tfglm.inference.stored import arrays as arrays_of
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
@@ -79,7 +82,8 @@ class Averaged:
 
     `left_out` says why a term has no effect, for each term in the order of the tables; '' if it has one. `grid` has the
     values of a balanced grid, as `ReferenceGrid` takes them; None if means are those of the rows. `about` says what the
-    averages are about beside random effects; '' without these.
+    averages are about beside random effects; '' without these. Beside absorbed factors derivatives are by the reported
+    coefficients and further ones, which have this `covariance` (solvers.absorbed_averages).
     """
 
     rows: float
@@ -88,10 +92,12 @@ class Averaged:
     grid: dict[str, np.ndarray] | None = None
     scenarios: dict[str, InScenario] = field(default_factory=dict)
     about: str = ""
+    covariance: Covariance | None = None
 
     def write(self, path: Path, fit: Path) -> None:
         """Write the averages as .npz, with a digest beside it that names their fit.json."""
         stored = [self.averages, *(each.averages for each in self.scenarios.values())]
+        errors = arrays_of(self.covariance) if self.covariance else {}
         about = {
             "rows": self.rows,
             "left_out": self.left_out,
@@ -99,6 +105,7 @@ class Averaged:
             "scenarios": {name: each.set_levels for name, each in self.scenarios.items()},
             "about": self.about,
             "classes": [{term: len(by_class) for term, by_class in averages.items()} for averages in stored],
+            "covariance": [self.covariance.kind, *errors] if self.covariance else [],
         }
         arrays = [
             np.asarray(array)
@@ -107,7 +114,7 @@ class Averaged:
             for of_class in by_class
             for array in of_class
         ]
-        np.savez(path, np.array(json.dumps(about)), *arrays, *(self.grid or {}).values())
+        np.savez(path, np.array(json.dumps(about)), *arrays, *(self.grid or {}).values(), *errors.values())
         digests.write_beside(path, fit)
 
     @staticmethod
@@ -125,8 +132,24 @@ class Averaged:
         )
         levels = about["scenarios"].items()
         scenarios = {name: InScenario(each, of) for (name, of), each in zip(levels, in_scenarios, strict=True)}
-        grid = dict(zip(about["grid"], left, strict=True)) if about["grid"] is not None else None
-        return Averaged(about["rows"], about["left_out"], of_rows, grid, scenarios, about["about"])
+        grid = dict(zip(about["grid"], left, strict=False)) if about["grid"] is not None else None
+        kind, *names = about["covariance"] or [""]
+        errors = restored(KINDS[kind], dict(zip(names, left, strict=True))) if kind else None
+        return Averaged(about["rows"], about["left_out"], of_rows, grid, scenarios, about["about"], errors)
+
+    def of(self, design: Design, fitted: Fitted) -> Fitted:
+        """The fit with the covariance that belongs to the derivatives of the averages."""
+        if not self.covariance:
+            return fitted
+        shown = design.reported_size
+
+        def widened(directions: np.ndarray) -> np.ndarray:
+            more = np.count_nonzero(self.covariance.bread.free >= shown) if self.covariance else 0
+            return np.pad(directions[:, :shown], ((0, 0), (0, int(more))))
+
+        separation = fitted.separation and replace(fitted.separation, directions=widened(fitted.separation.directions))
+        null_vectors = widened(fitted.null_vectors)
+        return replace(fitted, covariance=self.covariance, null_vectors=null_vectors, separation=separation)
 
     def labelled(self, table: pd.DataFrame) -> pd.DataFrame:
         """A table of averages with what they are about."""
@@ -143,7 +166,7 @@ def marginal_tables(
 ) -> Margins:
     """Return the average marginal effect of each column of a model, and the adjusted mean of each level, from the averages
     over its training rows. Raises UserError if a requested reference level has no finite estimate."""
-    references = choose_references(design, fitted.status, reference)
+    references, fitted = choose_references(design, fitted.status, reference), averaged.of(design, fitted)
     coefficients = with_limits(fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
     inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design))

@@ -2,11 +2,11 @@
 
 The averages are over the rows of the likelihood, with their weights there; adjusted means may instead be averaged over a
 balanced grid (results.balanced). In a multinomial regression they concern the probability of each class. An average F has
-the variance (dF/db)' V (dF/db) with the covariance matrix V of the coefficients: the covariates are fixed, and only the
-response varies.
+the variance (dF/db)' V (dF/db) with the covariance matrix V of the coefficients, absorbed ones included
+(solvers.absorbed_averages): the covariates are fixed, and only the response varies.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,15 +31,22 @@ from tfglm.engine.averages import (
     with_values,
 )
 from tfglm.engine.binned_averages import BinnedMeans
+from tfglm.engine.estimands import AveragesByLevel
 from tfglm.engine.reductions import Reduction, Together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.formula.terms import INTERCEPT
+from tfglm.inference.covariance import Covariance
 from tfglm.inference.fitted import Fitted
 from tfglm.results.marginal_tables import Averaged, InScenario, in_two_ways, numbers_of, with_limits
 from tfglm.results.population import Population
 from tfglm.results.predict import without_separated
 from tfglm.results.saved_fit import SavedFit
+from tfglm.solvers.absorbed_averages import errors_of_averages
+
+NOT_BOTH = (
+    "there are no averages of two-stage least squares beside absorbed factors; write the factors into the formula"
+)
 
 
 @dataclass(frozen=True)
@@ -112,8 +119,11 @@ def average_rows(
     each has its own. `random_effects` is the key of the config: what the averages are over beside the rows
     (results.population).
     """
+    rows_of_fit, as_fitted = Workload(design, files, "train"), fitted
     if offset_at is not None:
         design, fitted, number = at_offset(design, fitted, offset_at)
+    if design.absorbed and design.instruments:
+        raise UserError(f"models.{design.model}: {NOT_BOTH}")
     population, at = (
         Population.of(design, fitted, with_limits(fitted), random_effects),
         scenarios(design, margins_at or {}),
@@ -142,6 +152,11 @@ def average_rows(
     both = Together({"grid": Together(grid), "nodes": at_nodes})
     rows, found = average(workload, both, population.coefficients[0], threads)
     merged = population.merged(list(found["nodes"].values()))
+    covariance = None
+    if design.absorbed:
+        every = [each for averages in (merged["rows"], *merged["scenarios"].values()) for each in averages.values()]
+        rows_of_fit = without_separated(rows_of_fit, as_fitted)
+        covariance = with_absorbed(every, lambda rows: errors_of_averages(rows_of_fit, as_fitted, rows, threads))
     values = found["grid"] if balanced else None
     if values is not None and offset_at is not None:
         values[""] = np.array([number])
@@ -152,7 +167,26 @@ def average_rows(
         values,
         {name: InScenario(averages, dict(at[name].levels)) for name, averages in merged["scenarios"].items()},
         population.about,
+        covariance,
     )
+
+
+def with_absorbed(
+    averages: Sequence[list[AveragesByLevel]], errors: Callable[[np.ndarray], tuple[np.ndarray, Covariance]]
+) -> Covariance | None:
+    """Replace the derivatives of averages by those that `errors` makes of them, and return the covariance that belongs to them;
+    None without averages."""
+    every = [each for of_term in averages for each in of_term]
+    if not every:
+        return None
+    derivatives = np.vstack([each.derivative for each in every])
+    is_known = np.isfinite(derivatives).all(axis=1)
+    changed, covariance = errors(np.where(is_known[:, None], derivatives, 0.0))
+    changed[~is_known] = np.nan
+    parts = iter(np.split(changed, np.cumsum([len(each.derivative) for each in every])[:-1]))
+    for of_term in averages:
+        of_term[:] = [each._replace(derivative=next(parts)) for each in of_term]
+    return covariance
 
 
 def averages_of(
@@ -169,18 +203,19 @@ def averages_of(
 
 
 def at_offset(design: Design, fitted: Fitted, value: float) -> tuple[Design, Fitted, float]:
-    """A model in which the offset is that of one value of its column, in the intercept; and the offset. Raises UserError if
-    there is no intercept, or if the offset of the value is not finite."""
+    """A model in which the offset is that of one value of its column, in the intercept or an absorbed factor; and the offset.
+    Raises UserError if there are neither, or if the offset of the value is not finite."""
     where = f"models.{design.model}.offset_at"
     assert design.roles.offset
     with np.errstate(all="ignore"):
         number = float(transforms.apply(np, design.roles.offset.learnt, np.array([float(value)]))[0][0])
     if not np.isfinite(number):
         raise UserError(f"{where}: `{design.roles.offset.name}` is not finite at {value:g}; choose another value")
-    if INTERCEPT not in design.slices:
+    constant = design.absorbed[0] if design.absorbed else INTERCEPT
+    if constant not in design.slices:
         raise UserError(f"{where}: the model has no intercept, which would hold the offset; remove the key")
     coefficients = fitted.coefficients.copy()
-    coefficients[design.slices[INTERCEPT]] += number
+    coefficients[design.slices[constant]] += number
     return design.with_roles(offset=None), replace(fitted, coefficients=coefficients), number
 
 
@@ -199,7 +234,7 @@ def is_binned(design: Design, factor: Categorical, largest: Largest) -> bool:
 def variables(design: Design, largest: Largest, times: int = 1) -> Iterator[Variable]:
     """Return the variables in the terms of a formula, in the order of the formula; rows are averaged so many `times`."""
     seen = set()
-    for term in design.terms:
+    for term in design.reported.terms:
         for name in (*term.categorical, *term.numeric):
             factor = design.categorical_by_name.get(name)
             columns = (factor.column,) if factor else design.numeric_by_name[name].columns

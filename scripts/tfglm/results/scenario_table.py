@@ -57,7 +57,7 @@ def scenario_table(
     """
     if not averaged.scenarios:
         raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")
-    references = choose_references(design, fitted.status, reference)
+    references, fitted = choose_references(design, fitted.status, reference), averaged.of(design, fitted)
     inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design))
     weights: dict[tuple[str, str], Mapping[str, float]] = {(name, ""): {name: 1.0} for name in averaged.scenarios}
     if contrasts:

@@ -255,6 +255,10 @@ class AbsorbedObjective(Objective):
         aliased, null = null_vectors(of_reported, design.reported_size, schur)
         kept = ~np.isin(blocks.dense, aliased)
         less = self.without_aliased(aliased, null)
+        if self.separation:
+            later = null[~np.isin(aliased, self.separation.held)]
+            others = np.hstack([later, -later[:, blocks.dense] @ projection.T])
+            less = replace(less, separation=replace(self.separation, others=others))
         blocks = replace(blocks, dense=blocks.dense[kept], a=blocks.a[np.ix_(kept, kept)], b=blocks.b[kept])
         near = SparseFactored(blocks, NOT_FACTORED.factor, np.ascontiguousarray(projection[:, kept]))
         if not less.free[: design.reported_size].any():
@@ -282,10 +286,9 @@ class AbsorbedObjective(Objective):
         names = ", ".join(terms_in(design, np.abs(separated.direction)))
         self.run.reporter.tell(f"separated by {names} together, so left out of the likelihood: {separated.rows:,} rows")
         left = replace(self.kept, workload=separated.workload, counts=separated.counts)
-        start = self._over(left, self.counted, self.run).begin()
         first = self.separation or Separation(self.workload, separated.direction, self.held, self.null_vectors)
         separation = replace(first, direction=separated.direction, rows=first.rows + separated.rows)
-        return replace(start, objective=replace(start.objective, separation=separation))
+        return replace(self._over(left, self.counted, self.run), separation=separation).begin()
 
     def movement_of_separated_rows(self) -> np.ndarray:
         return np.zeros((0, len(self.separating) - 1))

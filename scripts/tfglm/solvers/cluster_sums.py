@@ -6,6 +6,7 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.engine.passes import Sums
+from tfglm.inference import effective
 from tfglm.solvers.information import assemble
 
 
@@ -24,6 +25,15 @@ class Columns(NamedTuple):
     within: np.ndarray
     sizes: np.ndarray
     matrices: np.ndarray | None
+
+    def combined(self, columns: np.ndarray) -> Self:
+        """Those of combinations `columns` [free coefficients, k]. Only the lower triangles of `matrices` are filled."""
+        sums, within, matrices = self.sums @ columns, self.within @ columns**2, None
+        if self.matrices is not None:
+            lower = np.tril(self.matrices)
+            matrices = columns.T @ (lower + np.tril(lower, -1).transpose(0, 2, 1)) @ columns
+            within = effective.within(sums, np.einsum("gii->gi", matrices), self.sizes)
+        return self._replace(sums=sums, within=within, matrices=matrices)
 
 
 class Priors(NamedTuple):

@@ -25,7 +25,7 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.engine.passes import Sums
 from tfglm.errors import UserError, counted
-from tfglm.inference import distributions, effective
+from tfglm.inference import distributions
 from tfglm.inference.bread import Bread
 from tfglm.inference.classical import Classical
 from tfglm.inference.covariance import Covariance
@@ -72,15 +72,8 @@ class Projected:
     def columns_by_cluster(
         self, _: Bread, null: Solution, clusters: Sequence[np.ndarray], with_matrices: bool
     ) -> list[Columns]:
-        found, columns = [], self._columns
-        for each in self._source.columns_by_cluster(self._bread, null, clusters, with_matrices):
-            sums, within, matrices = each.sums @ columns, each.within @ columns**2, None
-            if each.matrices is not None:
-                lower = np.tril(each.matrices)
-                matrices = columns.T @ (lower + np.tril(lower, -1).transpose(0, 2, 1)) @ columns
-                within = effective.within(sums, np.einsum("gii->gi", matrices), each.sizes)
-            found.append(Columns(sums, within, each.sizes, matrices))
-        return found
+        sums = self._source.columns_by_cluster(self._bread, null, clusters, with_matrices)
+        return [each.combined(self._columns) for each in sums]
 
     def df_residual_by_cluster(self, solution: Solution) -> float:
         free, own = self._columns.shape

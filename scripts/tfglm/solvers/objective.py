@@ -74,7 +74,8 @@ class Separation:
     """Rows that terms separate together. They are no longer in the likelihood.
 
     `workload` still has these rows. `held` and `null_vectors` belong to the objective that had them. The `direction` [p] moves
-    each of these `rows` by 1 or more towards its response, and no other row.
+    each of these `rows` by 1 or more towards its response, and no other row. With absorbed factors `others` are the further
+    directions [others, p] that only these rows rule out.
     """
 
     workload: Workload
@@ -82,6 +83,7 @@ class Separation:
     held: np.ndarray
     null_vectors: np.ndarray
     rows: int = 0
+    others: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -237,10 +239,9 @@ class Objective(ABC):
         """
         if not self.separation:
             return np.zeros((0, self.design.size))
-        later = self.null_vectors[~np.isin(self.held, self.separation.held)]
-        others = np.zeros((len(later), self.design.size))
-        others[:, : later.shape[1]] = later  # with absorbed factors, only the reported coefficients
-        return np.vstack([self.separation.direction, others])
+        others = self.separation.others
+        later = self.null_vectors[~np.isin(self.held, self.separation.held)] if others is None else others
+        return np.vstack([self.separation.direction, later])
 
     @property
     def separated_across(self) -> int:
