@@ -41,9 +41,11 @@ class BlockDiagonal:
         by_level = rows.reshape(*rows.shape[:-1], *self.values.shape[1:])
         return np.einsum("...il,ijl->...jl", by_level, self.values).reshape(rows.shape)
 
-    def divide(self, rows: np.ndarray) -> np.ndarray:
-        """Rows [..., m] times D^-1."""
-        return rows / self.values if self.values.ndim == 1 else self.inverse.times(rows)
+    def divide(self, rows: np.ndarray, levels: slice = slice(None)) -> np.ndarray:
+        """Rows [..., m] times D^-1; or times the part of some levels."""
+        if self.values.ndim == 1:
+            return rows / self.values[levels]
+        return BlockDiagonal(self.inverse.values[..., levels]).times(rows)
 
     def form(self, vector: np.ndarray) -> float:
         """v D v' for a vector [m]."""
@@ -99,7 +101,7 @@ class BlockDiagonal:
             swept[number], swept[:, number], swept[number, number] = row, -column / pivot, 1.0 / pivot
         return (swept + swept.swapaxes(0, 1)) / 2, logarithm
 
-    @property
+    @cached_property
     def inverse(self) -> "BlockDiagonal":
         """D^-1. Raises numpy.linalg.LinAlgError if D is not positive definite."""
         return BlockDiagonal(self._swept[0])

@@ -10,7 +10,7 @@ without a pass over the rows. The determinant of P does not depend on Delta. Eac
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from tfglm.errors import UserError
 from tfglm.inference.block_diagonal import BlockDiagonal
 from tfglm.solvers.information import Factored
 from tfglm.solvers.objective import Solution
-from tfglm.solvers.reml import Derivatives, Parameters, Penalties, WorkingModel
+from tfglm.solvers.reml import STEP, Derivatives, Parameters, Penalties, WorkingModel, curvature
 from tfglm.solvers.smooth_report import QUANTILE, WIDEST
 
 DIFFERENCE = 1e-5
@@ -228,6 +228,31 @@ def whole(model: WorkingModel, parameters: Parameters, correlated: Correlated, b
             hessian[known + place, known + other] = hessian[known + other, known + place] = value
     gradient = np.append(before.gradient, slopes)
     return before._replace(gradient=gradient, hessian=hessian, moved=np.vstack([before.moved, moved]))
+
+
+def with_exact_origins(
+    at_end: Derivatives, solution: Solution, penalties: Penalties, parameters: Parameters, correlated: Correlated
+) -> Derivatives:
+    """The derivatives of `whole`, the second of which by Delta allow for the change of H with b, as in
+    `reml.with_exact_hessian`."""
+    objective, b = solution.objective, solution.point.coefficients
+
+    def slopes(delta: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        design, coefficients = correlated.moved(objective.design, delta, coefficients)
+        moved = replace(objective, workload=objective.workload.with_design(design))
+        model = WorkingModel.near(moved, moved.at(coefficients), penalties, *curvature(moved, coefficients))
+        return whole(model, parameters, correlated, model.derivatives(parameters)).gradient
+
+    count = len(correlated.pairs)
+    hessian, none = at_end.hessian.copy(), slopes(np.zeros(count), b)
+    rows = [
+        (slopes(STEP * step, b + STEP * moved) - none) / STEP
+        for step, moved in zip(np.eye(count), at_end.moved[-count:], strict=True)
+    ]
+    hessian[-count:], hessian[:, -count:] = rows, np.array(rows).T
+    inside = hessian[-count:, -count:]
+    hessian[-count:, -count:] = (inside + inside.T) / 2
+    return at_end._replace(hessian=hessian)
 
 
 def profiled(hessian: np.ndarray, others: np.ndarray, some: np.ndarray) -> np.ndarray:

@@ -29,6 +29,9 @@ ROUNDING = 1e-12
 """The rise of an objective that counts as rounding error, as a share of its size. Near the optimum an objective changes by
 less than its rounding error."""
 
+FLATTEST = 1e-10
+"""The smallest eigenvalue of second derivatives in a Newton step, as a share of the largest."""
+
 At = TypeVar("At")
 
 
@@ -80,6 +83,19 @@ def is_no_higher(after: float, before: float) -> bool:
     (True, False, False)
     """
     return bool(after <= before + ROUNDING * abs(before))
+
+
+def newton_step(gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+    """The step of Newton's method, downhill where the second derivatives are not positive definite: it has their absolute
+    eigenvalues (Nocedal and Wright, Numerical Optimization, 2006, 3.4).
+
+    >>> newton_step(np.array([2.0, 3.0]), np.diag([4.0, -1.0])).tolist()
+    [-0.5, -3.0]
+    """
+    values, vectors = np.linalg.eigh(hessian)
+    curved = np.maximum(np.abs(values), max(FLATTEST * np.abs(values).max(), np.finfo(float).tiny))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return -vectors @ (vectors.T @ gradient / curved)
 
 
 def halve_until(

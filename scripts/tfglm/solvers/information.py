@@ -269,7 +269,7 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
         for begin in range(0, levels, CHUNK):
             chunk = slice(begin, begin + CHUNK)
             mixed = by_level[:last, :, chunk].reshape(len(by_level[:last]), -1)
-            loadings = BlockDiagonal(blocks.d[..., chunk]).divide(mixed[first:])
+            loadings = blocks.within.divide(mixed[first:], chunk)
             schur[first:last, :last] -= loadings @ mixed.T
 
     strips = range(0, len(schur), STRIP)

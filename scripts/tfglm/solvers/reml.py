@@ -27,7 +27,7 @@ from tfglm.design.splines import SEEN_ABOVE
 from tfglm.design.terms import Smoothing
 from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
-from tfglm.solvers.descent import Descent, halve_until, is_no_higher
+from tfglm.solvers.descent import Descent, halve_until, is_no_higher, newton_step
 from tfglm.solvers.information import Blocks, Factored, factor
 from tfglm.solvers.objective import Objective, Point, Solution
 
@@ -339,8 +339,8 @@ def traces_of(factored: Factored, weights: np.ndarray) -> np.ndarray:
 class RemlDescent(Descent):
     """Newton's method for V of a working model, within the limits of log lambda.
 
-    If the second derivatives are not positive definite, their absolute eigenvalues give the step. If the penalised
-    coefficients of a term are nearly 0, and V falls or is flat as lambda rises, lambda is set to its upper limit.
+    If the penalised coefficients of a term are nearly 0, and V falls or is flat as lambda rises, lambda is set to its upper
+    limit.
     """
 
     most = MOST_STEPS
@@ -370,10 +370,7 @@ class RemlDescent(Descent):
         free = np.append(~at_limit, self.model.dispersed is not None or self.model.theta is not None)
         self.step = np.zeros(size + 1)
         if free.any():
-            values, vectors = np.linalg.eigh(derivatives.hessian[np.ix_(free, free)])
-            curved = np.maximum(np.abs(values), max(1e-10 * np.abs(values).max(), np.finfo(float).tiny))
-            with np.errstate(over="ignore", invalid="ignore"):
-                self.step[free] = -vectors @ (vectors.T @ gradient[free] / curved)
+            self.step[free] = newton_step(gradient[free], derivatives.hessian[np.ix_(free, free)])
         longest = float(np.abs(self.step).max())
         # Where residuals are rounding errors, V has no minimum.
         self.step = self.step / max(1.0, longest / LONGEST) if np.isfinite(longest) else np.zeros(size + 1)

@@ -29,8 +29,8 @@ from tfglm.inference.bread import Bread
 from tfglm.inference.covariance import VarianceComponents
 from tfglm.inference.fitted import EMPTY
 from tfglm.solvers import newton
-from tfglm.solvers.correlated import Correlated, profiled, reported, whole
-from tfglm.solvers.descent import Descent, halve_until, is_no_higher
+from tfglm.solvers.correlated import Correlated, profiled, reported, whole, with_exact_origins
+from tfglm.solvers.descent import Descent, halve_until, is_no_higher, newton_step
 from tfglm.solvers.information import Blocks, Factored, assemble, factor, gradient, inverse_state
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Objective, Point, Solution
@@ -179,6 +179,8 @@ def solve(start: Solution) -> Solution:
         at_end = with_exact_hessian(at_end, solution, penalties, parameters, exactly)
     if correlated.groups:
         at_end = whole(found.model, parameters, correlated, at_end)
+        if exactly.any() and solution.converged and not solution.objective.family.quadratic:
+            at_end = with_exact_origins(at_end, solution, penalties, parameters, correlated)
         which = np.append(which, correlated.varies(penalties, parameters))
     covariance = covariance_of(at_end.hessian, which)
     root, last = root_of(covariance), len(penalties.smooths)
@@ -579,44 +581,58 @@ class ProfileDescent(Descent):
     def _learn(self, trial: Fitting) -> None:
         step = trial.parameters.vector - self.found.parameters.vector
         foretold = self.model.derivatives(trial.parameters).gradient
-        missed = trial.model.derivatives(trial.parameters).gradient - foretold
-        along = float(missed @ step)
-        if abs(along) > ORTHOGONAL * np.linalg.norm(missed) * np.linalg.norm(step):
-            self.bend = self.bend + np.outer(missed, missed) / along
+        self.bend = learnt(self.bend, trial.model.derivatives(trial.parameters).gradient - foretold, step)
+
+
+def learnt(bend: np.ndarray, missed: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """`bend` after a step that `missed` the gradient by so much, by the symmetric update of rank one."""
+    along = float(missed @ step)
+    if abs(along) <= ORTHOGONAL * np.linalg.norm(missed) * np.linalg.norm(step):
+        return bend
+    return bend + np.outer(missed, missed) / along
 
 
 class OriginDescent(Descent):
     """Newton's method for V by the origins of correlated random slopes, with a search for the smoothing parameters at each step.
-    `found` is the fit with the lowest V there, `value`."""
+    `found` is the fit with the lowest V there, `value`. The second derivatives lack those of H and t; `bend` learns them, as in
+    `ProfileDescent`, from the `gradient` before the step that was `taken` last."""
 
     most = MOST_FITS
 
     def __init__(self, search: LambdaSearch, correlated: Correlated, found: Fitting):
         self.search, self.correlated, self.found, self.value = search, correlated, found, search.value(found)
+        size = len(correlated.pairs)
+        self.bend, self.gradient, self.taken = np.zeros((size, size)), np.zeros(size), np.zeros(size)
 
     def measure(self) -> None:
         model, parameters, penalties = self.found.model, self.found.parameters, self.search.penalties
         at = whole(model, parameters, self.correlated, model.derivatives(parameters))
         inner, which = varies(penalties, parameters), self.correlated.varies(penalties, parameters)
-        none, self.step = np.zeros_like, np.zeros(len(which))
-        some = np.append(none(inner), which)
-        values, vectors = np.linalg.eigh(profiled(at.hessian, np.append(inner, none(which)), some))
-        curved = np.maximum(np.abs(values), np.finfo(float).tiny)
-        self.step[which] = -vectors @ (vectors.T @ at.gradient[some] / curved)
+        pairs = np.append(np.zeros_like(inner), np.ones_like(which))
+        before, self.gradient = self.gradient, at.gradient[pairs]
+        hessian = profiled(at.hessian, np.append(inner, np.zeros_like(which)), pairs)
+        if 0 < np.abs(self.taken).max(initial=0.0) <= COARSE:
+            missed = self.gradient - before - (hessian + self.bend) @ self.taken
+            self.bend = learnt(self.bend, np.where(which, missed, 0.0), self.taken)
+        self.step, self.taken = np.zeros(len(which)), np.zeros(len(which))
+        if which.any():
+            self.step[which] = newton_step(self.gradient[which], (hessian + self.bend)[np.ix_(which, which)])
+        self.in_errors = float(np.sqrt(-self.gradient @ self.step))
         self.step /= max(1.0, float(np.abs(self.step).max(initial=0.0)) / LONGEST_SHIFT)
-        self.in_errors = np.abs(vectors.T @ self.step[which]) * np.sqrt(curved)
 
     def has_ended(self) -> bool:
-        return bool(self.in_errors.max(initial=0.0) <= PRECISE_SHIFT) or self.iteration == self.most
+        return self.in_errors <= PRECISE_SHIFT or self.iteration == self.most
 
     def go(self) -> bool:
         parameters = self.found.parameters
         trial = halve_until(
-            lambda tried: not is_lower(self.value, tried.value), lambda length: self.at(length * self.step, parameters)
+            lambda tried: not is_lower(self.value, tried[1].value),
+            lambda length: (length * self.step, self.at(length * self.step, parameters)),
         )
         if trial is None:
             return False
-        self.search, self.found, self.value = trial.search, trial.found, trial.value
+        self.taken, reached = trial
+        self.search, self.found, self.value = reached.search, reached.found, reached.value
         return True
 
     def at(self, step: np.ndarray, parameters: Parameters) -> "OriginDescent":
