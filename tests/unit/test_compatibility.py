@@ -56,6 +56,7 @@ EXAMPLES = {
     "`std_errors` other than `classical` and `quasi`": {"std_errors": "cluster(day)"},
     "`std_errors: unconditional`": {"std_errors": "unconditional"},
     "`method: ml`": {"method": "ml"},
+    "no random effects, or smooth terms beside them": {"terms": "s(x, k=6) + g"},
     "no smooth terms": {},
     "`std_errors` other than `unconditional`": {"std_errors": "HC1"},
     "`std_errors: quasi`": {"std_errors": "quasi"},

@@ -19,7 +19,7 @@ from tfglm.config.families import (
     estimated_shape,
 )
 from tfglm.config.std_errors import BY_LEVERAGE, SERIAL, UNCONDITIONAL
-from tfglm.formula.read import has_smooths
+from tfglm.formula.read import has_random_effects_alone, has_smooths
 
 NO_THRESHOLD = "a model of several classes predicts the class with the largest probability"
 
@@ -62,6 +62,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "a `formula` with smooth terms (`s()`, `te()`)": lambda m: (
         has_smooths(m.formula) or has_smooths(m.instruments or "")
     ),
+    "no random effects, or smooth terms beside them": lambda m: not has_random_effects_alone(m.formula),
     "no smooth terms": lambda m: not has_smooths(m.formula),
     "`gamma` with `weights`": lambda m: m.family == "gamma" and m.weights,
     "`tweedie`, `inverse_gaussian`, `beta` or a truncated family": lambda m: (
@@ -263,7 +264,8 @@ REASONS: dict[str, dict[str, str]] = {
         "`gamma` with `weights`": "smooth terms cannot be beside `weights` in this family; use `frequency`",
     },
     "`method: ml`": {
-        "no smooth terms": "the formula has no smooth terms or random effects, whose variances it estimates; remove the key"
+        "no random effects, or smooth terms beside them": "maximum likelihood is for formulas with random effects and without "
+        "smooth terms, whose likelihood would depend on their basis; remove the key"
     },
     "`std_errors: quasi`, or by date": {
         SMOOTH: "smooth terms have no errors by date or of a quasi-likelihood; use `classical`, `unconditional`, `robust` "

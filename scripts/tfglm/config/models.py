@@ -166,8 +166,8 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     """Firth's penalised likelihood (Jeffreys' prior), for `binomial` and `poisson`: finite estimates where terms
     separate rows, and less bias where there are few events."""
     method: Literal["reml", "ml"] = "reml"
-    """The likelihood that estimates smoothing parameters and variances of random effects: restricted, or for likelihood-ratio
-    tests between models the marginal one."""
+    """The likelihood that estimates the variances of random effects: `reml`, the restricted one, or `ml`, which compares models
+    with different terms by likelihood-ratio tests."""
     path: PathConfig | None = None
     """Fit the model for one penalty after the other, and choose one of them."""
     reference_class: Level | None = None

@@ -268,6 +268,16 @@ class Design:
         """Whether the config gives penalties, or the fit estimates them for smooth terms and random effects."""
         return self.penalty.given or bool(self.smooths)
 
+    @property
+    def fixed_terms(self) -> list[DesignTerm]:
+        """The terms without random effects."""
+        return [term for term in self.terms if not term.kind.is_random]
+
+    @property
+    def variance_parameters(self) -> int:
+        """The number of variances and correlations of random effects that a fit estimates."""
+        return sum((smooth.sp is None) + len(smooth.beside) for smooth in self.smooths if smooth.is_random)
+
     @cached_property
     def smooths(self) -> tuple[Smoothing, ...]:
         """The smooth terms, each level of a factor apart, and the random effects."""

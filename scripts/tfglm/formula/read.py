@@ -83,6 +83,11 @@ def has_smooths(formula: str) -> bool:
     return any(factor.is_smooth or factor.is_random for factor in factors_in(right_side(formula)))
 
 
+def has_random_effects_alone(formula: str) -> bool:
+    """Whether a formula has random effects, and no smooth terms."""
+    return has_smooths(formula) and not any(factor.is_smooth for factor in factors_in(right_side(formula)))
+
+
 def has_term(formula: str, name: str) -> bool:
     """Whether a formula may have a term of this name: it names all factors, or their columns."""
     known = {*columns_of(formula), *(factor.name for factor in factors_in(right_side(formula)))}

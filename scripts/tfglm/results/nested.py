@@ -1,8 +1,10 @@
-"""Likelihood-ratio tests of nested regressions.
+"""Likelihood-ratio tests of nested regressions, also with random effects.
 
 Twice the difference of the log-likelihoods is chi-squared; its degrees of freedom are the coefficients that only the larger
 model has. This holds if the smaller model is true, both are at their maximum on the same rows, and rows are independent and
-vary as the family says. Otherwise there is no test, and the reason is given.
+vary as the family says. Otherwise there is no test, and the reason is given. With random effects it
+takes `method: ml`, or restricted likelihoods of models that differ in their random effects alone. A variance that is 0 in the
+smaller model is at its limit, so the p-value is too large (Self and Liang, JASA 82, 1987).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from tfglm.config.std_errors import OF_POSTERIOR
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.formula.parse import term_of
@@ -27,7 +30,7 @@ def likelihood_ratio_tests(models: Sequence[ComparedModel]) -> pd.DataFrame:
     rows = []
     for place, first in enumerate(models):
         for second in models[place + 1 :]:
-            smaller, larger = sorted((first, second), key=lambda model: parameters(model.fit))
+            smaller, larger = sorted((first, second), key=parameters)
             rows.append({"model": smaller.name, "within": larger.name, **test(smaller, larger)})
     table = pd.DataFrame(rows, columns=COLUMNS)
     value, df = (table[name].to_numpy(float) for name in ("chi_squared", "df"))
@@ -45,14 +48,22 @@ def test(smaller: ComparedModel, larger: ComparedModel) -> dict[str, object]:
     if problem:
         return {"problem": problem}
     # That of rounding errors may be negative.
-    difference = max(0.0, 2 * (larger.fit["log_likelihood"] - smaller.fit["log_likelihood"]))
-    return {"chi_squared": difference, "df": parameters(larger.fit) - parameters(smaller.fit), "problem": ""}
+    difference = max(0.0, 2 * (log_likelihood(larger.fit) - log_likelihood(smaller.fit)))
+    return {"chi_squared": difference, "df": parameters(larger) - parameters(smaller), "problem": ""}
 
 
-def parameters(fit: Mapping) -> int:
-    """Return the number of estimated coefficients, including infinite ones: the rows of separated levels are in the
-    likelihood, with loss 0."""
-    return fit.get("coefficients", 0) + fit.get("coefficients_separated", 0)
+def log_likelihood(fit: Mapping) -> float:
+    """The log-likelihood, with random effects integrated out; the restricted one by REML."""
+    return fit.get("marginal_log_likelihood", -fit["reml"] if "reml" in fit else fit["log_likelihood"])
+
+
+def parameters(model: ComparedModel) -> int:
+    """The number of estimated coefficients, including infinite ones: the rows of separated levels are in the likelihood, with
+    loss 0. Variances and correlations take the place of random effects."""
+    fit = model.fit
+    effects = sum(smooth["coefficients"] for smooth in fit.get("smooths", ()) if smooth["is_random"])
+    variances = model.design.variance_parameters if model.design else 0
+    return fit.get("coefficients", 0) + fit.get("coefficients_separated", 0) - effects + variances
 
 
 def problem_of(model: ComparedModel) -> str | None:
@@ -60,7 +71,7 @@ def problem_of(model: ComparedModel) -> str | None:
     fit, design = model.fit, model.design
     if fit.get("kind") == "network" or design is None:
         return f"{model.name} is a network"
-    if design.has_penalties:
+    if design.penalty.given or not all(smooth.is_random for smooth in design.smooths):
         return f"{model.name} is penalised, so its likelihood is not at its maximum"
     if design.instruments:
         return f"{model.name} is fitted by two-stage least squares, which has no likelihood"
@@ -75,7 +86,7 @@ def problem_of(model: ComparedModel) -> str | None:
     family = design.distribution
     if design.inference.std_errors == "quasi" or (not family.dispersion_known and family.metrics != "means"):
         return f"the dispersion of {model.name} is estimated, and not by maximum likelihood"
-    if design.inference.std_errors != "classical":
+    if design.inference.std_errors not in OF_POSTERIOR:
         return (
             f"{model.name} has {design.inference.std_errors} standard errors, and the test takes rows for independent "
             f"and the variance of the family for true (if they are, say `std_errors: classical`)"
@@ -98,18 +109,29 @@ def problem_between(smaller: ComparedModel, larger: ComparedModel) -> str | None
         return f"{names} absorb different factors, and with them leave out different rows"
     if small.distribution is not large.distribution:
         return f"{names} differ in the link or the shape of the family"
+    restricted = ["reml" in model.fit for model in (smaller, larger)]
+    same = [term.name for term in small.fixed_terms] == [term.name for term in large.fixed_terms]
+    if any(restricted) and not (all(restricted) and same):
+        return (
+            f"{names} are not both fitted by maximum likelihood, and restricted likelihoods can be compared only if the terms "
+            "without random effects are the same; write `method: ml` where there are random effects"
+        )
     for term in small.terms:
+        if term.kind.is_random:
+            if term.name not in {other.name for other in large.terms}:
+                return f"not nested: {larger.name} has no random effects `{term.name}` of {smaller.name}"
+            continue
         numeric = [small.numeric_by_name[name] for name in term.numeric]
         categorical = [small.categorical_by_name[name] for name in term.categorical]
         if not spans(large, categorical, numeric):
             return f"not nested: {larger.name} has nothing that stands for `{term.name}` of {smaller.name}"
-    return None if parameters(smaller.fit) < parameters(larger.fit) else f"{names} say the same"
+    return None if parameters(smaller) < parameters(larger) else f"{names} say the same"
 
 
 def spans(design: Design, categorical: Sequence[Categorical], numeric: Sequence[Numeric]) -> bool:
     """Return whether a model has every linear predictor of a product of factors: by a term of the same numbers and of these
     levels or finer levels, or by several terms."""
-    for term in design.terms:
+    for term in design.fixed_terms:
         levels = [design.categorical_by_name[name] for name in term.categorical]
         if not all(any(is_same(factor, other) for other in levels) for factor in categorical):
             continue

@@ -105,6 +105,10 @@ def summary(solution: Solution, fitted: Fitted, shape: Shape | None = None) -> d
     weights = by_coefficient(design, objective.counts, "weight_sum") if studies else np.zeros(0)
     content |= {"cohort_weights": {name: weights[design.slices[name]].tolist() for name in studies}} if studies else {}
     content |= objective.facts(fitted) | dict(solution.smooths)
+    if "marginal_log_likelihood" in content:
+        parameters = np.count_nonzero(objective.unpenalised) + design.variance_parameters
+        parameters += (not objective.family.dispersion_known) + (shape is not None)
+        content["marginal_aic"] = 2 * int(parameters) - 2 * content["marginal_log_likelihood"]
     if "effective_coefficients_corrected" in content and content["aic"] is not None:
         more = content["effective_coefficients_corrected"] - solution.effective
         content["aic_corrected"] = content["aic"] + 2 * more

@@ -31,8 +31,8 @@ def report(
     covariance: np.ndarray,
     untested: Collection[str],
 ) -> dict:
-    """The entries of fit.json: V as `reml`, and for each smooth term what it was estimated to be. `covariance` is that of log
-    lambda and log phi. Terms that are `untested` have no test."""
+    """The entries of fit.json: V as `reml`, or -V as `marginal_log_likelihood`, and for each smooth term what it was estimated to
+    be. `covariance` is that of log lambda and log phi. Terms that are `untested` have no test."""
     objective, point = solution.objective, solution.point
     phi = float(np.exp(parameters.log_phi))
     inverse, blocks = np.zeros(objective.design.size), solution.information.blocks
@@ -60,12 +60,13 @@ def report(
                 else {"std_dev": component["std_dev"]}
             )
         terms.append(entry)
-    effective = {"effective_coefficients": solution.effective}
-    return {
-        objective.design.likelihood.method: restricted(objective, point, model, parameters),
-        "reml_dispersion": phi,
-        "smooths": terms,
-    } | effective
+    effective, value = {"effective_coefficients": solution.effective}, restricted(objective, point, model, parameters)
+    is_ml = objective.design.likelihood.method == "ml"
+    return (
+        ({"marginal_log_likelihood": -value} if is_ml else {"reml": value})
+        | {"reml_dispersion": phi, "smooths": terms}
+        | effective
+    )
 
 
 def corrected(solution: Solution, smoothing_root: np.ndarray) -> dict:
