@@ -11,12 +11,14 @@ import pytest
 import scipy.special
 import scipy.stats
 
+import tfglm
 from oracles import MatricesOfRows, model_matrix
 from pools import CR1, estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from replicates import Replicates
 from tfglm import checkpoint
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
 from tfglm.inference.cr2 import CR2, ClusterModel
 from tfglm.inference.reference import FEWEST, UNRELIABLE, Fewest, Reference
 from tfglm.results import coefficients, effects
@@ -479,3 +481,46 @@ def test_rounding_errors_do_not_choose_the_test():
     reference = Reference(np.array([8.0, 8 - 2e-15, 8 + 2e-15, 7.99]), True, fewest=8.0)
     assert np.isfinite(reference.usable).tolist() == [True, True, True, False]
     assert [bool(note) for note in reference.notes()] == [False, False, False, True]
+
+
+def test_errors_of_a_survey_are_those_of_svyglm():
+    """survey 4.1: svydesign(id=~unit, strata=~carrier, weights=~w, fpc=~N, nest=TRUE), its subset(keep == 1), and for a unit alone
+    in its stratum survey.lonely.psu="adjust"."""
+    rows = pd.read_csv(GOLDEN / "clustered.csv")
+    rows = rows.assign(w=1 + rows["wind"] ** 2, unit=rows["day"] % 5, N=np.where(rows["carrier"] == "AA", 9, 30))
+    is_left_out = (rows["hour"] <= 0) | ((rows["unit"] == 2) & (rows["carrier"] == "AA"))
+    rows["w0"] = np.where(is_left_out, 0.0, rows["w"])
+    alone = rows.assign(unit=np.where(rows["carrier"] == "UA", 1, rows["unit"]))
+    kinds = "survey(unit, strata=carrier, fpc=N)", "survey(unit, strata=carrier, lonely=adjust)"
+    fits = [
+        tfglm.fit("late ~ hour + wind", rows, "binomial", weights="w", std_errors=kinds[0]),
+        tfglm.fit("late ~ hour + wind", rows, "binomial", weights="w0", std_errors=kinds[0]),
+        tfglm.fit("delay ~ hour + wind", alone, weights="w", std_errors=kinds[1]),
+    ]
+    expected = [
+        (0.243107996564, 0.124675348240, 0.142505988306, 16),
+        (0.428344599745, 0.290219441317, 0.172885579725, 15),
+        (0.236465709843, 0.076104172747, 0.134026958205, 12),
+    ]
+    for fit, (*errors, df) in zip(fits, expected, strict=True):
+        assert np.allclose(fit.coefficients["std_error"], errors, rtol=1e-7)
+        assert (fit.coefficients["df"] == df).all()
+        assert fit.fit["log_likelihood"] is None
+    joint = fits[0].terms.loc["hour"]
+    assert np.isclose(joint["p_value"], fits[0].coefficients.loc[("hour", ""), "p_value"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    {
+        "survey(unit, strata=carrier)": "stratum UA has a single sampling unit",
+        "survey(unit, strata=carrier, fpc=hour, lonely=certainty)": "`hour` has to be above 0, and the same in all rows",
+        "survey(day, fpc=few)": "the sample has more sampling units than `few` says",
+        "survey(day, lonely=no)": "lonely as one of fail, certainty, adjust",
+    }.items(),
+)
+def test_a_survey_that_has_no_variance_is_refused(kind, message):
+    rows = pd.read_csv(GOLDEN / "clustered.csv").assign(few=2)
+    rows["unit"] = np.where(rows["carrier"] == "UA", 1, rows["day"] % 5)
+    with pytest.raises(UserError, match=re.escape(message)):
+        tfglm.fit("delay ~ wind", rows, std_errors=kind)

@@ -52,7 +52,7 @@ EXAMPLES = {
     "link `inverse` or `1/mu^2`": {"link": "inverse", "family": "gamma"},
     "`gaussian` or `inverse_gaussian` with link `log`": {"family": "gaussian", "link": "log"},
     "`std_errors` other than `classical`": {"std_errors": "HC1"},
-    "`std_errors: quasi`, or by date": {"std_errors": "driscoll_kraay(day)"},
+    "`std_errors: quasi`, by date or of a survey": {"std_errors": "driscoll_kraay(day)"},
     "`std_errors` other than `classical` and `quasi`": {"std_errors": "cluster(day)"},
     "`std_errors: unconditional`": {"std_errors": "unconditional"},
     "`method: ml`": {"method": "ml"},

@@ -18,7 +18,7 @@ from tfglm.config.families import (
     WITH_FIRTH,
     estimated_shape,
 )
-from tfglm.config.std_errors import BY_LEVERAGE, SERIAL, UNCONDITIONAL
+from tfglm.config.std_errors import BY_LEVERAGE, SERIAL, SURVEY, UNCONDITIONAL
 from tfglm.formula.read import has_random_effects_alone, has_smooths
 
 NO_THRESHOLD = "a model of several classes predicts the class with the largest probability"
@@ -91,7 +91,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "link `inverse` or `1/mu^2`": lambda m: m.link in POSITIVE_PREDICTOR,
     "`gaussian` or `inverse_gaussian` with link `log`": lambda m: (m.family, link_of(m)) in NOT_CONVEX,
     "`std_errors` other than `classical`": lambda m: m.std_errors != "classical",
-    "`std_errors: quasi`, or by date": lambda m: m.errors.kind in ("quasi", *SERIAL),
+    "`std_errors: quasi`, by date or of a survey": lambda m: m.errors.kind in ("quasi", SURVEY, *SERIAL),
     "`std_errors` other than `classical` and `quasi`": lambda m: m.std_errors not in ("classical", "quasi"),
     "`std_errors` other than `unconditional`": lambda m: m.std_errors != UNCONDITIONAL,
     "`std_errors: quasi`": lambda m: m.std_errors == "quasi",
@@ -267,9 +267,9 @@ REASONS: dict[str, dict[str, str]] = {
         "no random effects, or smooth terms beside them": "maximum likelihood is for formulas with random effects and without "
         "smooth terms, whose likelihood would depend on their basis; remove the key"
     },
-    "`std_errors: quasi`, or by date": {
-        SMOOTH: "smooth terms have no errors by date or of a quasi-likelihood; use `classical`, `unconditional`, `robust` "
-        "or `cluster(column)`, or write ns() for s() and te()"
+    "`std_errors: quasi`, by date or of a survey": {
+        SMOOTH: "smooth terms have no errors by date, of a survey or of a quasi-likelihood; use `classical`, `unconditional`, "
+        "`robust` or `cluster(column)`, or write ns() for s() and te()"
     },
     "`std_errors: unconditional`": {
         "no smooth terms": "errors `unconditional` are for smooth terms and random effects, and the formula has none; "

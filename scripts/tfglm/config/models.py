@@ -144,8 +144,8 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     """The standard errors of the coefficients. `quasi`: classical errors times the root of the Pearson dispersion;
     `robust`: any variance (`HC1`; or `HC0`, `HC2`, `HC3` by name); `cluster(column)`: rows with the same value may be
     alike (CR2), or with the same value of either column, `cluster(date + tailnum)`; `driscoll_kraay(date)`: rows of
-    close dates may be alike; `newey_west(date)`: the same with one row a date; `unconditional`: with the error of
-    estimated smoothing parameters."""
+    close dates may be alike; `newey_west(date)`: the same with one row a date; `survey(school, strata=region,
+    fpc=schools)`: the design of a survey; `unconditional`: with the error of estimated smoothing parameters."""
     l1: Number = Field(default=0.0, ge=0, le=1e9)
     """Lasso penalty: adds `l1 * sum(|b|)` to the mean loss of a row, on standardised numbers and all levels. Sets
     coefficients to zero; together with `l2` the elastic net."""
@@ -185,9 +185,9 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
 
     @property
     def roles(self) -> dict[str, list[str]]:
-        clusters = self.errors.columns
+        clusters = [*self.errors.columns, *filter(None, [self.errors.population])]
         folds = {"path.by": [self.path.by]} if self.path and self.path.by else {}
-        named = super().roles | ({"std_errors": list(clusters)} if clusters else {}) | folds
+        named = super().roles | ({"std_errors": clusters} if clusters else {}) | folds
         named |= {"instruments": covariates_in(self.instruments)} if self.instruments else {}
         return named | ({"absorb": self.absorb} if self.absorb else {})
 

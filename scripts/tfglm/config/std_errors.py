@@ -17,6 +17,12 @@ SERIAL = ("newey_west", "driscoll_kraay")
 UNCONDITIONAL = "unconditional"
 """The posterior of smooth terms, plus the variance that estimating their smoothing parameters adds."""
 
+SURVEY = "survey"
+"""By the sampling units of a survey, within strata."""
+
+LONELY = ("fail", "certainty", "adjust")
+"""What a sampling unit alone in its stratum does: stop the fit, add nothing, or add its distance from the mean of all units."""
+
 OF_POSTERIOR = ("classical", UNCONDITIONAL)
 """Errors that take the likelihood of a model with smooth terms for true. Its tests of smooth terms do, too."""
 
@@ -27,33 +33,48 @@ _NAME = r"[A-Za-z_]\w*"
 PATTERN = (
     r"^(classical|quasi|robust|unconditional|HC[0-3]"
     rf"|cluster\(\s*{_NAME}(\s*\+\s*{_NAME})*\s*\)"
+    rf"|survey\(\s*{_NAME}(\s*,\s*(strata|fpc|lonely)\s*=\s*{_NAME})*\s*\)"
     rf"|(newey_west|driscoll_kraay)\(\s*{_NAME}\s*(,\s*lags\s*=\s*\d{{1,6}}\s*)?\))$"
 )
 
 EXAMPLES = [
     *("classical", "quasi", "robust", "HC3", "cluster(column)", "cluster(date + tailnum)"),
-    *("driscoll_kraay(date)", "newey_west(date, lags=5)", UNCONDITIONAL),
+    *("driscoll_kraay(date)", "newey_west(date, lags=5)", "survey(school, strata=region, fpc=schools)", UNCONDITIONAL),
 ]
 
 
 class StdErrors(NamedTuple):
     """The kind of standard errors, the columns of the clusters or dates, and how many dates apart rows may be alike; None for as
-    many as the number of dates allows."""
+    many as the number of dates allows. The columns of a survey are that of its sampling units and perhaps that of its strata;
+    `population` has the number of units in the population, and `lonely` says what a unit alone in its stratum adds."""
 
     kind: str
     columns: tuple[str, ...] = ()
     lags: int | None = None
+    population: str | None = None
+    lonely: str = "fail"
 
 
 def parsed(text: str) -> StdErrors:
     """Parse a value of the key, which matches PATTERN."""
     kind, _, arguments = text.rstrip(") ").partition("(")
     columns, _, lags = arguments.partition(",")
+    if kind == SURVEY:
+        given = dict(re.findall(r"(\w+)\s*=\s*(\w+)", lags))
+        units = (columns.strip(), *([given["strata"]] if "strata" in given else []))
+        return StdErrors(kind, units, None, given.get("fpc"), given.get("lonely", "fail"))
     return StdErrors(kind, tuple(re.findall(r"\w+", columns)), int(lags.partition("=")[2]) if lags else None)
 
 
 def check_columns(value: Any) -> Any:
-    """Raise ValueError for columns of clusters that are separated by commas, the same, or too many."""
+    """Raise ValueError for columns of clusters that are separated by commas, the same, or too many, and for what a survey cannot
+    have."""
+    if isinstance(value, str) and value.startswith(f"{SURVEY}("):
+        given, lonely = re.findall(r"(\w+)\s*=", value), parsed(value).lonely
+        if len(set(given)) < len(given) or lonely not in LONELY:
+            raise ValueError(
+                f"`{value}`: give each of strata, fpc and lonely once, and lonely as one of {', '.join(LONELY)}"
+            )
     if not isinstance(value, str) or not value.startswith("cluster("):
         return value
     if "," in value:

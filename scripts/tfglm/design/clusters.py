@@ -137,3 +137,46 @@ def check_dates(
             f"{where}: `{column}` has the value `{wrong[0]}`, and only text such as `2013-01-31` is in the order of time\n"
             "  derive a column with such text, or with whole numbers, under data.derive"
         )
+
+
+def sampled_fractions(
+    clusters: ClustersOf,
+    population: Clusters | None,
+    lonely: str,
+    files: Sequence[IngestedFile],
+    required: Collection[str],
+    where: str,
+) -> tuple[float, ...]:
+    """The share of the sampling units of each stratum that were sampled; none without the column of the `population`, which has
+    their number, or their share if it is at most 1. The columns of `clusters` are those of units and perhaps of strata.
+
+    Raises UserError, which begins with the key `where`, for a population that differs within a stratum or is smaller than its
+    sample, and for a unit that is alone in its stratum, unless all its units were sampled or `lonely` says what it adds.
+    """
+    units, *strata = clusters.of_columns
+    stratum = np.array(clusters.cells[0].joint) % strata[0].count if strata else np.zeros(units.count, int)
+    count, names = np.bincount(stratum), [""]
+    if strata:
+        names = cluster_numbers(strata[0], files, required)["value"].cast(pl.String).to_list()
+    fractions = np.zeros(len(count))
+    if population:
+        values = cluster_numbers(population, files, required)["value"].cast(pl.Float64).to_numpy()
+        cells = cells_of([*strata, population], files, required, where) if strata else ()
+        of, which = np.divmod(cells[0].joint if cells else np.arange(len(values)), len(values))
+        if len(of) > len(count) or not (values > 0).all():
+            raise UserError(
+                f"{where}: `{population.column}` has to be above 0, and the same in all rows of a stratum: the number of its "
+                "sampling units in the population, or the share that was sampled"
+            )
+        fractions = np.where(values[which] <= 1, values[which], count / values[which])
+    if population and (fractions > 1).any():
+        name = f"stratum {names[int(np.argmax(fractions))]}" if strata else "the sample"
+        raise UserError(f"{where}: {name} has more sampling units than `{population.column}` says that there are")
+    alone = [names[place] for place in np.flatnonzero((count == 1) & (fractions < 1))]
+    if alone and lonely == "fail":
+        raise UserError(
+            f"{where}: stratum {', '.join(alone[:3])}{', ...' if alone[3:] else ''} has a single sampling unit, which has no "
+            "variance\n  merge it with a similar stratum under data.derive, or write lonely=certainty (it adds nothing) or "
+            "lonely=adjust (it adds its distance from the mean of all units)"
+        )
+    return tuple(fractions.tolist()) if population else ()

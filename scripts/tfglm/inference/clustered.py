@@ -199,6 +199,35 @@ class Serial(Clustered):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Survey(Clustered):
+    """By the sampling units of a survey. A row of Z is a unit less the mean of its stratum, times the root of (1 - f) n / (n - 1)
+    for a stratum of n units, a share f of all (Binder, International Statistical Review 51, 1983). `df_design` is the number of
+    units less that of strata."""
+
+    df_design: float
+
+    kind: ClassVar[str] = "survey"
+    carriers: ClassVar[str] = "sampling units"
+
+    def reference(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST, exactly: bool = True) -> Reference:
+        return Reference(np.full(transform.shape[0], self.df_design))
+
+    def joint(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:
+        """F with q and df - q + 1 degrees of freedom, times (df - q + 1) / df (Korn & Graubard, American Statistician
+        44, 1990)."""
+        left = self.df_design - transform.shape[0] + 1
+        return JointReference(left / self.df_design, left)
+
+    def unseen(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        return np.zeros(transform.shape[0], bool)
+
+    def too_few_for(self, coefficients: int) -> str:
+        if coefficients <= self.df_design:
+            return ""
+        return f"{self.df_design:,.0f} degrees of freedom of the survey are too few for {coefficients} coefficients"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Crossed(Clustered):
     """By clusters of several columns. They follow each other in Z.
 

@@ -8,12 +8,12 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from tfglm.inference.classical import Classical, Unconditional
-from tfglm.inference.clustered import Clustered, Crossed, Serial
+from tfglm.inference.clustered import Clustered, Crossed, Serial, Survey
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.cr2 import CR2
 from tfglm.inference.sandwich import Sandwich
 
-KINDS = {kind.kind: kind for kind in (Classical, Unconditional, Sandwich, Clustered, Serial, Crossed, CR2)}
+KINDS = {kind.kind: kind for kind in (Classical, Unconditional, Sandwich, Clustered, Serial, Crossed, Survey, CR2)}
 
 
 def arrays(value: Any) -> dict[str, Any]:

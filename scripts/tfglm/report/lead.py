@@ -14,7 +14,7 @@ from tfglm.formula.parse import term_of
 from tfglm.formula.terms import EventStudy
 from tfglm.report.inline import InlineAxis
 from tfglm.report.sentences import Effect, TermSentences
-from tfglm.results.accuracy import SERIAL
+from tfglm.results.accuracy import SERIAL, SURVEY
 
 MOST = 3
 """Effects that are shown, and warnings."""
@@ -106,6 +106,8 @@ def limits(fit: Mapping[str, Any], tests: pd.DataFrame) -> list[str]:
             found.append(f"There are only {clusters:,} clusters of {column}.")
     elif kind in SERIAL:
         found.append(f"Intervals allow for rows of close {fit['std_errors']['column']} being alike.")
+    elif kind == SURVEY:
+        found.append(f"Intervals are by {fit['std_errors']['df']:g} degrees of freedom of the survey.")
     elif kind != "none":
         given = " given the random effects" if any(each["is_random"] for each in fit.get("smooths", [])) else ""
         variance = " and vary as the family says" if kind == "classical" else ""

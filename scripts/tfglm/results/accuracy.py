@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from tfglm.config.std_errors import OF_POSTERIOR
+from tfglm.config.std_errors import OF_POSTERIOR, SURVEY
 
 NO_ROWS = "no rows in the likelihood"
 """The reason for an aliased coefficient whose column is not a combination of other columns."""
@@ -39,6 +39,11 @@ def errors(fit: Mapping) -> str:
         alike = f"robust to rows being alike whose {std_errors['column']} is up to {std_errors['lags']:,} apart"
         by = f"{SERIAL[std_errors['kind']]}, tests by t and F with the effective number of dates"
         kind = f"{alike} ({std_errors['dates']:,} dates; {by})"
+    elif std_errors["kind"] == SURVEY:
+        strata = f" in {std_errors['strata']:,} strata" if std_errors["strata"] else ""
+        fpc = ", of a finite population" if std_errors["fpc"] else ""
+        units = f"{std_errors['units']:,} sampling units of {std_errors['column']}{strata}{fpc}"
+        kind = f"by the design of a survey ({units}; tests by t and F with {std_errors['df']:g} degrees of freedom)"
     elif std_errors["kind"] != "none":
         kind = ERRORS[std_errors["kind"]]
         if any(smooth["is_random"] for smooth in fit.get("smooths", [])):

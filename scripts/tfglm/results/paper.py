@@ -212,6 +212,8 @@ def errors_of(fit: Mapping) -> str:
     errors = fit.get("std_errors", {"kind": "none"})
     if errors["kind"] == "cluster":
         return f"by {errors['column']} ({errors['clusters']:,} clusters)"
+    if "units" in errors:
+        return f"survey by {errors['column']} ({errors['units']:,} units, {errors['strata'] or 1:,} strata)"
     if "lags" in errors:
         return f"{SERIAL[errors['kind']]} by {errors['column']} ({errors['lags']:,} lags)"
     return errors["kind"]

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from tfglm.config.std_errors import ROBUST, SERIAL, UNCONDITIONAL
+from tfglm.config.std_errors import ROBUST, SERIAL, SURVEY, UNCONDITIONAL
+from tfglm.design.specification import Inference
 from tfglm.engine.workload import Workload
 from tfglm.families.gaussian import Gaussian
 from tfglm.inference import serial
 from tfglm.inference.bread import Bread, triangles
 from tfglm.inference.classical import Classical, Unconditional
-from tfglm.inference.clustered import Clustered, Crossed, Serial
+from tfglm.inference.clustered import Clustered, Crossed, Serial, Survey
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.cr2 import CR2, ClusterModel
 from tfglm.inference.effective import ByDesign
@@ -91,6 +92,8 @@ def by_cluster(solution: Solution, common: dict[str, Any]) -> Clustered:
     objective, bread, penalty = solution.objective, common["bread"], common.get("penalty")
     design, rows = objective.design, float(objective.counts["rows"])
     scores = objective.scores(bread, solution)
+    if design.inference.std_errors == SURVEY:
+        return by_sampling_unit(design.inference, scores[-1], common)
     priors: list[Priors] = []
     if penalty is not None:
         is_random = np.isin(bread.free, [place for each in design.smooths if each.is_random for place in each.places])
@@ -136,6 +139,26 @@ def by_cluster(solution: Solution, common: dict[str, Any]) -> Clustered:
         numbers.append(np.full(len(sums), columns[0] if single else -1))
         signs.append(np.full(len(sums), 1.0 if len(columns) % 2 else -1.0))
     return Crossed(**common, scores=np.vstack(parts), numbers=np.concatenate(numbers), signs=np.concatenate(signs))
+
+
+def by_sampling_unit(inference: Inference, scores: Scores, common: dict[str, Any]) -> Survey:
+    """The covariance by the sampling units of a survey, as in R's survey::svyglm. Units without a row in the likelihood count,
+    with a score of 0."""
+    units = inference.cluster_counts[-1]
+    sums = np.zeros((units, scores.sums.shape[1]))
+    sums[scores.clusters] = scores.sums
+    stratum = (
+        np.array(inference.cells[0].joint) % inference.crossed[0].count if inference.cells else np.zeros(units, int)
+    )
+    count = np.bincount(stratum)
+    means = np.zeros((len(count), sums.shape[1]))
+    np.add.at(means, stratum, sums)
+    means /= count[:, None]
+    if inference.lonely == "adjust":
+        means[count == 1] = 0.0  # the mean of all units
+    factor = (1 - np.array(inference.fractions or np.zeros(len(count)))) * count / np.maximum(count - 1, 1)
+    df = len(scores.clusters) - len(np.unique(stratum[scores.clusters]))
+    return Survey(**common, scores=np.sqrt(factor[stratum])[:, None] * (sums - means[stratum]), df_design=float(df))
 
 
 def has_cr2(solution: Solution, common: dict[str, Any], clusters: int) -> bool:

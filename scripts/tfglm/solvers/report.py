@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfglm.config.std_errors import SERIAL
+from tfglm.config.std_errors import SERIAL, SURVEY
 from tfglm.design.design import Design
 from tfglm.formula.terms import INTERCEPT, EventStudy
-from tfglm.inference.clustered import Clustered, Crossed
+from tfglm.inference.clustered import Clustered, Crossed, Survey
 from tfglm.inference.covariance import Covariance
 from tfglm.inference.cr2 import CR2
 from tfglm.inference.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
@@ -125,8 +125,8 @@ def goodness_of_fit(solution: Solution, shape: Shape | None = None) -> dict:
     log_likelihood = None if solution.is_perfect else objective.likelihood(solution.point)
     if shape and shape.log_likelihood is not None:
         log_likelihood = shape.log_likelihood
-    if objective.design.inference.std_errors == "quasi" or objective.design.instruments:
-        # A quasi-likelihood is no likelihood (Wedderburn, Biometrika 61, 1974), nor is two-stage least squares.
+    if objective.design.inference.std_errors in ("quasi", SURVEY) or objective.design.instruments:
+        # A quasi-likelihood is no likelihood (Wedderburn, Biometrika 61, 1974), nor are a weighted sample and two stages one.
         log_likelihood = None
     # As in R, an estimated dispersion and an estimated shape count as parameters.
     parameters = solution.effective + (not family.dispersion_known) + (shape is not None)
@@ -206,6 +206,10 @@ def standard_errors(design: Design, covariance: Covariance) -> dict:
         errors |= {"dates": covariance.count, "lags": int(covariance.lags)}
         errors |= effective | {"estimator": "Bartlett weights", "degrees_of_freedom": "effective dates"}
         return errors
+    if isinstance(covariance, Survey):
+        strata = len(design.inference.crossed) and design.inference.crossed[0].count
+        df, fpc = covariance.df_design, bool(design.inference.fractions)
+        return {**errors, "column": names[0], "strata": strata, "units": covariance.count, "df": df, "fpc": fpc}
     errors["clusters"] = covariance.count
     if isinstance(covariance, Crossed):
         counts = [len(column) for column in covariance.columns]
