@@ -429,15 +429,8 @@ class Model:
             raise UserError("compare: give one or more other models, and as `names` a different one for each model")
         own = [model.name for model in models]
         numbered = [f"({number})" for number in range(1, len(models) + 1)]
-        compared = [
-            ComparedModel(
-                {**model.fit, "model": name},
-                model.metrics if (model.folder / "metrics.json").is_file() else {},
-                model.coefficients.reset_index() if (model.folder / "coefficients.csv").is_file() else None,
-                None if model.is_network else model._saved.design,
-            )
-            for model, name in zip(models, names or (own if len({*own}) == len(own) else numbered), strict=True)
-        ]
+        chosen = names or (own if len({*own}) == len(own) else numbered)
+        compared = [model._compared(name) for model, name in zip(models, chosen, strict=True)]
         self._refuse_other_rows(others, compared)
         settings = from_keywords(TablesConfig, tables, "compare")
         try:
@@ -445,6 +438,15 @@ class Model:
         except ValueError as error:
             raise UserError(f"compare: {error}") from None
         return ModelComparison(compared, settings)
+
+    def _compared(self, name: str) -> ComparedModel:
+        """What comparisons need of the model, under this name."""
+        return ComparedModel(
+            {**self.fit, "model": name},
+            self.metrics if (self.folder / "metrics.json").is_file() else {},
+            self.coefficients.reset_index() if (self.folder / "coefficients.csv").is_file() else None,
+            None if self.is_network else self._saved.design,
+        )
 
     def _refuse_other_rows(self, others: Sequence["Model"], compared: Sequence[ComparedModel]) -> None:
         """Raise UserError if the models were not fitted on the same rows."""

@@ -812,3 +812,30 @@ def test_all_columns_of_a_file_and_the_user_tell_what_is_before_decimals(tmp_pat
         tfglm.fit("y ~ x", tmp_path / "alone.csv", decimal="dot")
     with pytest.raises(UserError, match="decimal: a table has numbers"):
         tfglm.fit("y ~ x", frame, decimal="comma")
+
+
+def test_imputations_are_pooled_as_by_mice():
+    """mice 3.15: summary(pool(as.mira(fits)), conf.int = TRUE), and pool(...)$pooled$fmi."""
+    rows = pd.read_csv(Path(__file__).parents[1] / "golden" / "clustered.csv")
+    is_missing = np.arange(len(rows)) % 4 == 0
+    imputed = [rows.assign(wind=rows["wind"] + by * is_missing * rows["hour"]) for by in (-1, 0, 1)]
+    fits = [tfglm.fit("late ~ wind + carrier", each, "binomial") for each in imputed]
+    pooled = tfglm.pool(fits)
+    expected = {
+        "estimate": [-0.4951352506, -0.08291614353, -0.1042613789, 0.2218182392, -0.01387898634],
+        "std_error": [0.2025263938, 0.0835106231, 0.2966409246, 0.2892413192, 0.283869031],
+        "p_value": [0.01493714306, 0.3269185457, 0.7254216356, 0.443603469, 0.9610300302],
+        "ci_lower": [-0.8933206024, -0.2518591499, -0.6874630732, -0.3468361315, -0.571970895],
+    }
+    estimated = pooled.drop(("carrier", "AA"))
+    for name, values in expected.items():
+        assert np.allclose(estimated[name], values, rtol=1e-6), name
+    assert np.allclose(pooled.loc[("wind", ""), ["df", "fmi"]].astype(float), [38.80725978, 0.2499935622613], rtol=1e-7)
+    assert pooled.loc[("carrier", "AA"), "estimate"] == 0
+    for others, message in {
+        "one": (fits[:1], "give the fits of two or more"),
+        "rows": ([fits[0], tfglm.fit("late ~ wind + carrier", rows[:300], "binomial")], "differ in rows: 400 and 300"),
+        "learnt": ([tfglm.fit("late ~ poly(wind, 2)", each, "binomial") for each in imputed[:2]], "computed from the"),
+    }.values():
+        with pytest.raises(UserError, match=message):
+            tfglm.pool(others)

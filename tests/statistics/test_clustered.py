@@ -484,8 +484,8 @@ def test_rounding_errors_do_not_choose_the_test():
 
 
 def test_errors_of_a_survey_are_those_of_svyglm():
-    """survey 4.1: svydesign(id=~unit, strata=~carrier, weights=~w, fpc=~N, nest=TRUE), its subset(keep == 1), and for a unit alone
-    in its stratum survey.lonely.psu="adjust"."""
+    """survey 4.1: svydesign(id=~unit, strata=~carrier, weights=~w, fpc=~N, nest=TRUE), its subset(keep == 1), and for a unit
+    alone in its stratum survey.lonely.psu="adjust"."""
     rows = pd.read_csv(GOLDEN / "clustered.csv")
     rows = rows.assign(w=1 + rows["wind"] ** 2, unit=rows["day"] % 5, N=np.where(rows["carrier"] == "AA", 9, 30))
     is_left_out = (rows["hour"] <= 0) | ((rows["unit"] == 2) & (rows["carrier"] == "AA"))
