@@ -38,7 +38,7 @@ def predicted(saved: SavedFit, file: IngestedFile) -> Iterator[pa.Table]:
             if design.equations
             else predict.predictions(
                 *(design, saved.fitted, file, substitutes, settings.identity),
-                *(settings.confidence, saved.fit.get("smooths", ())),
+                *(settings.confidence, saved.fit.get("smooths", ()), settings.interval),
             )
         )
     for term, levels in without_rows.items():

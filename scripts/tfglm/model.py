@@ -313,7 +313,12 @@ class Model:
         return coefficients.covariance_table(self._saved.estimates)
 
     def predict(
-        self, frame: Any, std_errors: bool = False, interval: float | None = None, unseen: unseen.Policy = "missing"
+        self,
+        frame: Any,
+        std_errors: bool = False,
+        interval: float | None = None,
+        unseen: unseen.Policy = "missing",
+        new_response: bool = False,
     ) -> pd.DataFrame:
         """Predict rows, as the workflow does.
 
@@ -332,6 +337,9 @@ class Model:
         unseen
             What to do with a level that no training row has, as in the key `unseen` of the config: `missing`, `reference`
             or `error`.
+        new_response
+            Whether to add intervals of a new response too, `prediction_lower` and `prediction_upper`, with the coverage of
+            `interval`, by default 0.95. The frame needs the columns of `trials` and `weights`, if the model has some.
 
         Returns
         -------
@@ -357,18 +365,20 @@ class Model:
         frame = as_frame(frame)
         if interval is not None:
             check_coverage("interval", interval)
-        if (self.is_network or self._saved.design.equations) and (std_errors or interval is not None):
+        needs_errors = std_errors or new_response or interval is not None
+        if (self.is_network or self._saved.design.equations) and needs_errors:
             what = "a network" if self.is_network else "a regression of classes"
             raise UserError(f"{self.name} is {what}, whose predictions have no standard errors")
-        if self._saved.design.absorbed and (std_errors or interval is not None):
+        if self._saved.design.absorbed and needs_errors:
             raise UserError(
                 f"{self.name} has absorbed factors: the standard error of a single prediction would take equations in all of "
                 "their effects\n  `margins_at` has average predictions with standard errors"
             )
         with tempfile.TemporaryDirectory(prefix="tfglm-") as scratch:
             times = self.fit["provenance"].get("times_in_layouts", {})
-            file = ingested(frame, self._covariates(), Path(scratch), self._derived(), times)
-            predicted = pa.concat_tables(self._predictions(file, unseen, 0.95 if interval is None else interval))
+            file = ingested(frame, self._covariates(new_response), Path(scratch), self._derived(), times)
+            kind = "prediction" if new_response else "mean"
+            predicted = pa.concat_tables(self._predictions(file, unseen, 0.95 if interval is None else interval, kind))
         table = predicted.to_pandas().set_axis(frame.index)
         errors = [name for name in table if name.endswith(("std_error", "posterior_sd"))]
         limits = ["ci_lower", "ci_upper"] if "ci_lower" in table else []
@@ -484,10 +494,11 @@ class Model:
         keys = ["N", "r2", "pseudo_r2", "ll", "se_type"]
         return [key for key in keys if self.__maketables_stat__(key) is not None]
 
-    def _covariates(self) -> dict[str, str]:
+    def _covariates(self, new_response: bool = False) -> dict[str, str]:
         """The columns that a prediction needs, with their types in a layout."""
         designs = [self._saved.design, *map(Design.load, self._files.offset[:1])]
-        types: dict[str, str] = {}
+        roles = designs[0].roles
+        types = {name: "number" for name in (roles.trials, roles.weights) if name} if new_response else {}
         for design in (each.to_predict for each in designs):
             kinds = {factor.column: factor.column_kind for factor in design.categorical}
             types |= {
@@ -503,7 +514,9 @@ class Model:
         of_config = provenance.get("data", {}).get("derive", {})
         return [{**of_layout, **of_config} for of_layout in provenance.get("derived_in_layouts", {"": {}}).values()]
 
-    def _predictions(self, file: IngestedFile, policy: unseen.Policy, confidence: float) -> Iterator[pa.Table]:
+    def _predictions(
+        self, file: IngestedFile, policy: unseen.Policy, confidence: float, interval: str
+    ) -> Iterator[pa.Table]:
         """The tables that the workflow would write of the file."""
         design = self._saved.design
         if self.is_network:
@@ -517,7 +530,7 @@ class Model:
         if design.equations:
             return classes.predictions(design, fitted, file, substitutes, [])
         smooths = self.fit.get("smooths", ())
-        return predict.predictions(design, fitted, file, substitutes, [], confidence, smooths)
+        return predict.predictions(design, fitted, file, substitutes, [], confidence, smooths, interval)
 
     def _result(self, name: str) -> Path:
         """A file that the workflow writes only of some models."""

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from scipy.optimize import minimize
 from scipy.special import expit
+from scipy.stats import norm
 from statsmodels.othermod.betareg import BetaModel
 
 from pools import CR1, fit_files, ingest_frame, predicted, table_of, to_predict
@@ -174,3 +176,27 @@ def test_robust_errors_are_those_of_sandwich(name, kind, files):
     table = table_of(design, fitted)
     for key, error in expected.items():
         assert table.loc[key, "std_error"] == pytest.approx(error, rel=1e-5)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gamma", "poisson", "binomial", "beta"])
+def test_intervals_of_new_responses_have_their_share_of_the_predictive_distribution(family, tmp_path):
+    rows = proportions().assign(n=8).head(60)
+    rows["y"] = {"poisson": np.ceil(9 * rows["y"]), "binomial": np.round(8 * rows["y"])}.get(family, rows["y"])
+    rows["y"] = rows["y"].astype(int) if family in ("poisson", "binomial") else rows["y"]
+    trials = {"trials": "n"} if family == "binomial" else {}
+    design, fitted, _ = fit_files([ingest_frame(rows, tmp_path)], "y ~ x", family, **trials)
+    design = design.as_fitted(fitted.summary)
+    table = predicted(design, fitted, to_predict(rows.head(3), tmp_path / "new"), (), "prediction")
+    if family == "gaussian":
+        r = sm.OLS(rows["y"], sm.add_constant(rows[["x"]])).fit().get_prediction().summary_frame().head(3)
+        np.testing.assert_allclose(table["prediction_lower"], r["obs_ci_lower"], rtol=1e-9)
+        np.testing.assert_allclose(table["prediction_upper"], r["obs_ci_upper"], rtol=1e-9)
+        return
+    z = np.linspace(-8, 8, 2001)
+    for row in table.itertuples():
+        eta = row.linear_predictor + row.linear_predictor_std_error * z
+        mean, weight = design.distribution.mean(eta), np.full(len(z), 8.0 if trials else 1.0)
+        law = design.distribution.law(mean, mean, weight, fitted.covariance.dispersion)
+        for limit, tail in ((row.prediction_lower, 0.025), (row.prediction_upper, 0.975)):
+            below, before = (np.average(law.distribution.cdf(limit - less), weights=norm.pdf(z)) for less in (0, 1))
+            assert before < tail <= below if law.steps else below == pytest.approx(tail, abs=1e-5)

@@ -68,6 +68,7 @@ EXAMPLES = {
     "`pairwise`": {"pairwise": ["g"]},
     "`leverage`": {"leverage": True},
     "`export`": {"export": True},
+    "`interval: prediction`": {"interval": "prediction"},
     "`offset`": {"offset": "z"},
     "`reference`": {"reference": {"g": "a"}},
     "`reference_class`": {"reference_class": "a"},

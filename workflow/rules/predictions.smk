@@ -16,7 +16,7 @@ rule predict:
     params:
         engine=ENGINE,
         split=literal("predict"),
-        settings=PLAN.settings("identity", "confidence", "unseen"),
+        settings=PLAN.settings("identity", "confidence", "interval", "unseen"),
     message:
         "{wildcards.model}: predicting the rows of {wildcards.file}"
     shell:

@@ -106,6 +106,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`pairwise_at`": value_of("pairwise_at"),
     "`leverage`": value_of("leverage"),
     "`export`": value_of("export"),
+    "`interval: prediction`": lambda m: getattr(m, "interval", "mean") == "prediction",
     "`offset`": value_of("offset"),
     "`reference`": value_of("reference"),
     "`reference_class`": lambda m: m.reference_class is not None,
@@ -285,6 +286,14 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "`collapse`": {
         ONLINE: "solver `{model.online_solver}` learns from the rows one after the other; use `newton`, or remove the key"
+    },
+    "`interval: prediction`": {
+        CLASSES: "a regression of classes predicts probabilities; remove the key",
+        "`tweedie`": "family tweedie has no quantiles here; remove the key",
+        "`std_errors: quasi`": "a quasi-likelihood says nothing of the distribution; use `robust`, or remove the key",
+        "a lasso (`l1`, `path`)": "a lasso has no standard errors; remove the key",
+        ABSORB: "there are no standard errors of predictions where factors are absorbed; remove the key",
+        INEXACT: WITH_TESTS[INEXACT],
     },
     "`hypotheses`": WITH_TESTS,
     "`pairwise`": WITH_TESTS,

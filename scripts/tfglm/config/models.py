@@ -229,6 +229,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
 PREDICTION_COLUMNS = (
     *("file", "row", "linear_predictor", "linear_predictor_std_error", "probability", "mean", "std_error"),
     *("posterior_sd", "ci_lower", "ci_upper", "geometric_mean", "geometric_ci_lower", "geometric_ci_upper"),
+    *("prediction_lower", "prediction_upper", "geometric_prediction_lower", "geometric_prediction_upper"),
     *("predicted", "expected", "unseen", "remark"),
 )
 """Columns of a table of predictions beside those of `identity`."""
@@ -286,6 +287,8 @@ class ResultsConfig(ComparisonsConfig, PredictionConfig):
     """Whether the residuals of training rows include the leverage of each row and its standardised Pearson residual."""
     confidence: Number = Field(default=0.95, gt=0, lt=1)
     """Coverage of the confidence intervals."""
+    interval: Literal["mean", "prediction"] = "mean"
+    """Intervals of predictions: of the `mean` alone, or of a new response too (`prediction`)."""
 
 
 class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
@@ -320,4 +323,6 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 def covariates_of(model: RowsConfig) -> list[str]:
     """The columns that a prediction of the model needs."""
     named = [*covariates_in(model.formula), *columns_of(model.offset or ""), *model.roles.get("absorb", [])]
+    if getattr(model, "interval", "mean") == "prediction":
+        named += [name for name in (model.trials, model.weights) if name]
     return list(dict.fromkeys(named))

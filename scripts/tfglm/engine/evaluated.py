@@ -290,6 +290,7 @@ def rows_of_design(evaluated: Evaluated) -> dict[str, np.ndarray]:
         "outside": evaluated.rows.outside,
         "groups": evaluated.rows.groups[: len(evaluated.design.groupings)].T.astype(int),
         "multipliers": numbers[evaluated.parts[:, 2]].T,
+        "weight": evaluated.rows.prior_weight,
     }
 
 

@@ -20,9 +20,6 @@ class AboveZero:
     def sf(self, count: np.ndarray) -> np.ndarray:
         return np.minimum(self.counts.sf(count) / self.share, 1.0)
 
-    def ppf(self, probability: np.ndarray) -> np.ndarray:
-        return np.maximum(self.counts.isf((1.0 - probability) * self.share), 1.0)
-
 
 class TruncatedNegativeBinomial(NegativeBinomial):
     """A negative binomial count with mean r = exp(eta) that is observed only above 0. With p, the probability of 0, and s =

@@ -9,6 +9,7 @@ from tfglm.families import family_of
 from tfglm.formula.response import Logarithm, computed_response
 
 RETRANSFORMED = {"mean": "geometric_mean", "ci_lower": "geometric_ci_lower", "ci_upper": "geometric_ci_upper"}
+RETRANSFORMED |= {f"prediction_{end}": f"geometric_prediction_{end}" for end in ("lower", "upper")}
 """Columns of means and predictions of a logarithm, each with its power of the base beside it."""
 
 RATIOS = {"estimate": "ratio", "ci_lower": "ratio_ci_lower", "ci_upper": "ratio_ci_upper"}

@@ -97,23 +97,28 @@ def predictions(
     identity: Sequence[str],
     confidence: float,
     smooths: Sequence[Mapping] = (),
+    interval: str = "mean",
 ) -> Iterator[pa.Table]:
     """Predict the rows of the split `predict` of a file with a regression. A level that no training row has has the random
-    effect 0, with the variance of random effects, or the number in `unseen`, by term. `smooths` are those of fit.json.
+    effect 0, with the variance of random effects, or the number in `unseen`, by term. `smooths` are those of fit.json. With
+    `interval` prediction there are intervals of new responses (`new_responses`), and rows need their trials and weights.
 
     Yields the `tables` with the columns `linear_predictor` and its `linear_predictor_std_error`; `probability` or `mean`,
     its `std_error` (by the delta method; for the mean, not for a single response), `ci_lower` and `ci_upper` (transformed by
     the link; with clusters also `effective_clusters`). In a penalised fit `posterior_sd` replaces the standard errors. For a
     fit without either, or with absorbed factors, they are empty. Predictions of a logarithm have geometric means too.
     """
+    of_rows = design.to_predict
+    if interval == "prediction":
+        of_rows = of_rows.with_roles(trials=design.roles.trials, weights=design.roles.weights)
     # A level in whose place there is no effect.
     random = {part.grouping[0]: int(np.argmax(fitted.status[part.where] == FREE)) for part in design.random_parts}
-    workload = Workload(design.to_predict, [file], "predict", unseen={**unseen, **random})
+    workload = Workload(of_rows, [file], "predict", unseen={**unseen, **random})
     variances = {smooth["term"]: smooth.get("std_dev_at_origin", smooth.get("std_dev", 0.0)) ** 2 for smooth in smooths}
     scored = (
         with_effects_of_new_levels(design, fitted, rows, variances) for rows in score(workload, fitted, rows_of_design)
     )
-    return tables(design, file, identity, scored, lambda rows: estimated(design, fitted, rows, confidence))
+    return tables(design, file, identity, scored, lambda rows: estimated(design, fitted, rows, confidence, interval))
 
 
 def with_effects_of_new_levels(
@@ -177,6 +182,7 @@ def nothing(design: Design, file: IngestedFile) -> Scored:
         "outside": bool,
         "groups": np.int32,
         "multipliers": float,
+        "weight": float,
     }
     rows = {name: np.zeros(shapes.get(name, 0), dtype) for name, dtype in types.items()}
     return Scored(file, Shard("", "predict", 0), rows)
@@ -192,7 +198,9 @@ def check_identity(where: str, file: IngestedFile, identity: Sequence[str]) -> N
             raise UserError(f"{where}.identity: {file.manifest.source} was read without `{name}`")
 
 
-def estimated(design: Design, fitted: Fitted, scored: Scored, confidence: float) -> dict[str, pa.Array]:
+def estimated(
+    design: Design, fitted: Fitted, scored: Scored, confidence: float, interval: str = "mean"
+) -> dict[str, pa.Array]:
     """Predictions and their errors."""
     known = scored.rows["flag"] >= 0
     eta = np.where(known, scored.rows["eta"], np.nan)
@@ -220,10 +228,71 @@ def estimated(design: Design, fitted: Fitted, scored: Scored, confidence: float)
         "ci_lower": lower,
         "ci_upper": upper,
     }
+    if interval == "prediction":
+        limits = np.full((2, len(eta)), np.nan)
+        some = np.isfinite(error) & np.isfinite(mean)
+        weight = scored.rows["weight"][some]
+        limits[:, some] = new_responses(design, fitted, eta[some], error[some], weight, quantile[some], confidence)
+        columns |= {"prediction_lower": limits[0], "prediction_upper": limits[1]}
     columns = with_geometric_means(
         columns, logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
     )
     return {key: pa.array(values, from_pandas=True) for key, values in columns.items()}
+
+
+NODES, SHARES = np.polynomial.hermite_e.hermegauss(7)
+"""Normal deviates and their weights, for means over the normal distribution."""
+
+
+def new_responses(
+    design: Design,
+    fitted: Fitted,
+    eta: np.ndarray,
+    error: np.ndarray,
+    weight: np.ndarray,
+    quantile: np.ndarray,
+    confidence: float,
+) -> np.ndarray:
+    """The limits of intervals that contain new responses with at least this probability, [2, rows], from linear predictors, their
+    errors, the weights and the quantiles of t, [rows] each. With trials they are numbers of events.
+
+    In linear regression they are mean -/+ t sqrt(dispersion / weight + error^2). Others are quantiles of the distribution of
+    the family averaged over the normal distribution of the linear predictor; they take the dispersion or theta for known.
+    Raises UserError if the family has no such distribution.
+    """
+    family, dispersion = design.distribution, fitted.covariance.dispersion
+    if family.quadratic:
+        half = quantile * np.sqrt(dispersion / weight + error**2)
+        return np.stack([eta - half, eta + half])
+    means = [family.mean(eta + node * error) for node in NODES]
+    laws = [law for mean in means if (law := family.law(np.zeros_like(eta), mean, weight, dispersion))]
+    if not laws:
+        raise UserError(
+            f"models.{design.model}.interval: family {design.likelihood.family} has no intervals of new responses here, as with "
+            "weights of counts; remove the key"
+        )
+
+    def below(at: np.ndarray) -> np.ndarray:
+        shares = [share * law.distribution.cdf(at) for share, law in zip(SHARES, laws, strict=True)]
+        return np.sum(shares, axis=0) / SHARES.sum()
+
+    mean, steps, tails = family.mean(eta), laws[0].steps, ((1 - confidence) / 2, (1 + confidence) / 2)
+    spread = np.maximum(np.sqrt(dispersion * family.variance(mean) / weight), 1e-200)
+    middle, scale = (mean * weight, weight) if family.counts_events else (mean, np.ones_like(mean))
+    reach = np.maximum(spread * scale, 1.0) if steps else spread
+    while np.any(is_short := (below(middle - reach) >= tails[0]) | (below(middle + reach) < tails[1])):
+        reach = np.where(is_short, 2 * reach, reach)
+    limits = []
+    for tail in tails:
+        # The smallest value with this share at or below it.
+        low, high = middle - reach, middle + reach
+        low, high = (np.floor(low), np.ceil(high)) if steps else (low, high)
+        while np.any(high - low > np.maximum(1.0 if steps else 1e-12 * reach, 1e-15 * np.abs(high))):
+            between = np.floor((low + high) / 2) if steps else (low + high) / 2
+            is_low = below(between) < tail
+            low, high = np.where(is_low, between, low), np.where(is_low, high, between)
+        limits.append(high if design.roles.trials else high / scale)
+    return np.stack(limits)
 
 
 def design_rows(design: Design, rows: Mapping[str, np.ndarray], used: np.ndarray) -> scipy.sparse.csr_array:
