@@ -100,7 +100,7 @@ class Workload:
     def _changed(self, **changes: Any) -> Self:
         other = replace(self, **changes)
         if other.design is self.design:
-            other._passes = self._passes  # passes are made once for both
+            other._passes, other._mapped = self._passes, self._mapped  # these are made once for both
         return other
 
     def passes(self, signature: Signature) -> Passes:
@@ -267,7 +267,10 @@ class Workload:
             if of_shard[number] == len(tables):
                 tables.append(self._tables[id(file)])
         tables += [tables[0]] * (signature.files - len(tables))
-        return paths, expected, *blocks, of_shard, *map(np.stack, zip(*tables, strict=True))
+        stacked = (
+            of_files[0][None] if len(of_files) == 1 else np.stack(of_files) for of_files in zip(*tables, strict=True)
+        )
+        return paths, expected, *blocks, of_shard, *stacked
 
     def table(self, file: IngestedFile, signature: Signature, key: str) -> np.ndarray:
         """Return the number for each code of a column in the table with this name (`table_keys`)."""
@@ -280,7 +283,11 @@ class Workload:
                 return padded([0, *patterns], sizes[MISSING], np.int32)
             case "cluster" | "fold" | "level":
                 column, of_files = self._mapped_codes(key)
-                return padded(of_files[id(file)], sizes[file.codes(column).name], np.int32)
+                numbers = of_files[id(file)]
+                for groups, flag in ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL)):
+                    if what == "level" and (left_out := list(groups.get((name,), ()))):
+                        numbers = np.where(np.isin(numbers, left_out), np.int32(flag), numbers)
+                return padded(numbers, sizes[file.codes(column).name], np.int32)
             case "group":
                 grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
                 groups = np.arange(self.design.levels_of(grouping), dtype=np.int32)
@@ -308,9 +315,6 @@ class Workload:
             factor = next(factor for factor in design.categorical if factor.name == name)
             column, unseen = factor.column, self.unseen.get(factor.name, UNSEEN_LEVEL)
             by_file = levels_by_code(factor, self.files, unseen)
-            for groups, flag in ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL)):
-                if left_out := list(groups.get((factor.name,), ())):
-                    by_file = [np.where(np.isin(levels, left_out), np.int32(flag), levels) for levels in by_file]
         else:
             clusters = design.groups_of_folds if what == "fold" else design.inference.clusters[int(name or 0)]
             assert clusters

@@ -381,10 +381,13 @@ class AbsorbedObjective(Objective):
             count = self.design.inference.clusters[number].count
             answer = self._left(null, "products" if with_matrices else "columns", number)
             sizes, columns, products = np.split(answer, [count, count * (1 + free)])
-            sums, products = columns.reshape(count, free)[present], products.reshape(count, free, -1)[present]
+            of_present = sizes, columns.reshape(count, free), products.reshape(count, free, -1)
+            if len(present) < count:  # no copies of millions of clusters
+                of_present = sizes[present], of_present[1][present], of_present[2][present]
+            sizes, sums, products = of_present
             squares = np.einsum("gii->gi", products) if with_matrices else products[:, :, 0]
-            within = effective.within(sums, squares, sizes[present])
-            found.append(Columns(sums, within, sizes[present], products if with_matrices else None))
+            within = effective.within(sums, squares, sizes)
+            found.append(Columns(sums, within, sizes, products if with_matrices else None))
         return found
 
     def df_residual_by_cluster(self, solution: Solution) -> float:

@@ -228,12 +228,17 @@ def by_design(solution: Solution, bread: Bread, scores: Sequence[Scores], priors
         ]
     means = [float(each.sizes.sum()) / float(objective.counts["rows"]) for each in columns]
     return ByDesign(
-        sums=np.concatenate([each.sums / np.sqrt(mean) for each, mean in zip(columns, means, strict=True)]),
-        within=np.concatenate([each.within for each in columns]),
-        sizes=np.concatenate([each.sizes / mean for each, mean in zip(columns, means, strict=True)]),
+        sums=joined([each.sums / np.sqrt(mean) for each, mean in zip(columns, means, strict=True)]),
+        within=joined([each.within for each in columns]),
+        sizes=joined([each.sizes / mean for each, mean in zip(columns, means, strict=True)]),
         null=bread if null is solution else objective.reported(null.information).bread(),
-        matrices=triangles(np.concatenate([each.matrices for each in columns])) if is_small else None,
+        matrices=joined([triangles(each.matrices) for each in columns]) if is_small else None,
     )
+
+
+def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The rows of arrays, without a copy of a single one, which may have millions of rows."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 WIDEST_NULL = 8_000
