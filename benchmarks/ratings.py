@@ -58,7 +58,10 @@ def main() -> None:
     table.write_csv(arguments.path)
     for name in ("user", "film"):
         counts = table[name].value_counts()["count"]
-        print(f"{len(counts):,} {name}s, {counts.min():,} ratings at least, {counts.median():,.0f} in the median, ", end="")
+        print(
+            f"{len(counts):,} {name}s, {counts.min():,} ratings at least, {counts.median():,.0f} in the median, ",
+            end="",
+        )
         print(f"{counts.mean():,.0f} in the mean, {counts.max():,} at most")
 
 

@@ -290,10 +290,10 @@ class Workload:
                 return padded(numbers, sizes[file.codes(column).name], np.int32)
             case "group":
                 grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
-                groups = np.arange(self.design.levels_of(grouping), dtype=np.int32)
-                groups[sorted(self.excluded.get(grouping, ()))] = SEPARATED_LEVEL
-                groups[sorted(self.unknown.get(grouping, ()))] = WITHOUT_ESTIMATE
-                return np.concatenate([np.arange(LOWEST_FLAG, 0, dtype=np.int32), groups])
+                of_levels = np.arange(self.design.levels_of(grouping), dtype=np.int32)
+                of_levels[sorted(self.excluded.get(grouping, ()))] = SEPARATED_LEVEL
+                of_levels[sorted(self.unknown.get(grouping, ()))] = WITHOUT_ESTIMATE
+                return np.concatenate([np.arange(LOWEST_FLAG, 0, dtype=np.int32), of_levels])
             case "number":
                 return padded(number_table(file, name), sizes[name], np.float64)
         name, _, number = (name, "", "") if what == "outside" else name.rpartition("/")

@@ -128,7 +128,7 @@ def errors_of_averages(
     # Coefficients held at 0 are free here: an average that depends on the choice of those held is not estimable.
     every = np.where(np.isin(fitted.status, (REFERENCE, ALIASED)), FREE, fitted.status)
     of_every = replace(start, status=every)
-    point = of_every.at(fitted.coefficients - origin.shift(start, fitted))
+    point = of_every.at(fitted.coefficients - origin.shift(replace(start, status=fitted.status)))
     blocks = point.information
     assert isinstance(blocks, SparseBlocks)
     projection = eliminate(blocks, design.model)[1]

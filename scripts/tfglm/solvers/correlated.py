@@ -240,7 +240,7 @@ def with_exact_origins(
     def slopes(delta: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
         design, coefficients = correlated.moved(objective.design, delta, coefficients)
         moved = replace(objective, workload=objective.workload.with_design(design))
-        model = WorkingModel.near(moved, moved.at(coefficients), penalties, *curvature(moved, coefficients))
+        model = WorkingModel.near(moved, moved.at(coefficients), penalties, *curvature(moved, coefficients, penalties))
         return whole(model, parameters, correlated, model.derivatives(parameters)).gradient
 
     count = len(correlated.pairs)

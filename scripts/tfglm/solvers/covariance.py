@@ -232,7 +232,9 @@ def by_design(solution: Solution, bread: Bread, scores: Sequence[Scores], priors
         within=joined([each.within for each in columns]),
         sizes=joined([each.sizes / mean for each, mean in zip(columns, means, strict=True)]),
         null=bread if null is solution else objective.reported(null.information).bread(),
-        matrices=joined([triangles(each.matrices) for each in columns]) if is_small else None,
+        matrices=joined([triangles(each.matrices) for each in columns if each.matrices is not None])
+        if is_small
+        else None,
     )
 
 

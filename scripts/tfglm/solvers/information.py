@@ -262,7 +262,7 @@ def factor(blocks: Blocks) -> Factored:
 def schur_complement(blocks: Blocks) -> np.ndarray:
     """S; only its lower triangle is filled."""
     schur, levels = blocks.a.copy(), blocks.d.shape[-1]
-    by_level = blocks.b.reshape(len(schur), -1, levels) if levels else blocks.b[:, None]
+    by_level = blocks.b.reshape(len(schur), blocks.b.shape[1] // levels, levels) if levels else blocks.b[:, None]
 
     def fill(first: int) -> None:
         last = first + STRIP

@@ -450,13 +450,14 @@ def rises_along(
     weights, size = model.penalties.weights[number], model.penalties.weights.shape[1]
     places, right = np.flatnonzero(weights), model.right_at(parameters)
     root = np.sqrt(weights[places])
-    inverse = np.array([factored.solve(np.bincount([place], minlength=size))[places] for place in places])
-    values, vectors = np.linalg.eigh(root[:, None] * inverse * root)
-    if (inner := model.penalties.integrated(factored)) is factored:
-        of_determinant = values
-    else:
-        inverse = inner.inverse_rows(places, size)[:, places]
-        of_determinant = np.linalg.eigvalsh(root[:, None] * inverse * root)
+
+    def scaled_inverse(of: Factored) -> np.ndarray:
+        inverse = np.array([of.solve(np.bincount([place], minlength=size))[places] for place in places])
+        return root[:, None] * inverse * root
+
+    values, vectors = np.linalg.eigh(scaled_inverse(factored))
+    inner = model.penalties.integrated(factored)
+    of_determinant = values if inner is factored else np.linalg.eigvalsh(scaled_inverse(inner))
     b, to_slope = (vectors.T @ (root * factored.solve(each)[places]) for each in (right, model.slope))
     delta = (np.exp(points[:, number]) - np.exp(parameters.log_lambda[number]))[:, None]
     grown = 1.0 + delta * values
