@@ -3,8 +3,8 @@ least 20 each, 71 in the median, 154 in the mean) of 59,047 films (6 in the medi
 
     python benchmarks/ratings.py ratings.csv --scale 0.1
 
-writes a tenth of the ratings, users and films. The columns are `user`, `film`, `rating`, `age`, the years since the release of
-the film, and `evening`, 1 or 0.
+writes a tenth of the ratings, users and films. The columns are `user_id`, `film_id`, `rating`, `age`, the years since the release
+of the film, and `evening`, 1 or 0.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 RATINGS, USERS, FILMS = 25_000_095, 162_541, 59_047
-FEWEST, MEDIAN_USER, SPREAD_OF_USERS = 20, 65.0, 1.35
-SPREAD_OF_FILMS, LARGEST_SHARE = 2.9, 0.0045
+FEWEST, MEDIAN_USER, SPREAD_OF_USERS = 20, 57.0, 1.5
+SPREAD_OF_FILMS, LARGEST_SHARE = 3.5, 0.0085
 """The standard deviations of log degrees, and the largest share of one film in the ratings before repeated ones are left out."""
 
 SD_USER, SD_FILM, SD_ROW = 0.43, 0.50, 0.85
@@ -35,7 +35,7 @@ def frame(scale: float = 1.0, seed: int = 1) -> pl.DataFrame:
     # Each film has a rating at least. A pair that is drawn again does not count.
     pairs = np.unique(np.arange(films) + films * random.integers(users, size=films))
     while len(pairs) < ratings:
-        more = 2 * (ratings - len(pairs)) + 1000
+        more = round(1.2 * (ratings - len(pairs))) + 1000
         user = np.searchsorted(ends_of_users, random.random(more)).clip(0, users - 1)
         film = np.searchsorted(ends_of_films, random.random(more)).clip(0, films - 1)
         pairs = np.unique(np.concatenate([pairs, user * films + film]))
@@ -46,7 +46,7 @@ def frame(scale: float = 1.0, seed: int = 1) -> pl.DataFrame:
     stars = 3.55 + random.normal(0, SD_USER, users)[user] + random.normal(0, SD_FILM, films)[film]
     stars += 0.004 * age - 0.02 * evening + random.normal(0, SD_ROW, ratings)
     rating = np.clip(np.round(2 * stars) / 2, 0.5, 5.0)
-    return pl.DataFrame({"user": user, "film": film, "rating": rating, "age": age, "evening": evening})
+    return pl.DataFrame({"user_id": user, "film_id": film, "rating": rating, "age": age, "evening": evening})
 
 
 def main() -> None:
@@ -56,10 +56,10 @@ def main() -> None:
     arguments = parser.parse_args()
     table = frame(arguments.scale)
     table.write_csv(arguments.path)
-    for name in ("user", "film"):
+    for name in ("user_id", "film_id"):
         counts = table[name].value_counts()["count"]
         print(
-            f"{len(counts):,} {name}s, {counts.min():,} ratings at least, {counts.median():,.0f} in the median, ",
+            f"{len(counts):,} levels of {name}, {counts.min():,} ratings at least, {counts.median():,.0f} in the median, ",
             end="",
         )
         print(f"{counts.mean():,.0f} in the mean, {counts.max():,} at most")

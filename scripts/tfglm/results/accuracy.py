@@ -98,14 +98,22 @@ def convergence(fit: Mapping) -> str:
     of += " between the bounds" if fit.get("bounds") else ""
     unit = "standard deviations of the posterior" if penalised else "classical standard errors"
     within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5
+    from_probes = ""
+    if simulation := fit.get("simulation"):
+        of_std_dev = rounded_up(max(simulation["log_std_dev"]))
+        from_probes = (
+            f" The standard deviations of the random effects are from {simulation['probes']} random probes. The error of this "
+            f"simulation is about {of_std_dev} of a standard deviation, and moves no estimate by more than about "
+            f"{rounded_up(simulation['standard_errors'])} {unit}."
+        )
     if within > LOOSE:
         return (
             f"The fit converged: a further step would move no estimate by more than {rounded_up(step)} {unit}. "
-            f"The worst case of rounding errors is in fit.json; it is far above the error to expect."
+            f"The worst case of rounding errors is in fit.json; it is far above the error to expect.{from_probes}"
         )
     return (
         f"The fit converged: no estimate is further from the maximum of the {of} than {rounded_up(within)} {unit}, rounding "
-        "errors counted."
+        f"errors counted.{from_probes}"
     )
 
 

@@ -6,19 +6,23 @@ other factors is never built. With D = diag(T) and B = D^-1/2 T D^-1/2:
 1. Conjugate gradients solve with T. Penalties on its diagonal make it positive definite and well conditioned. Estimates, the
    variances of coefficients without a penalty, and the derivatives of the estimates by log lambda are exact.
 2. Traces of the inverse and log|B| are means over `PROBES` fixed random vectors of signs (Hutchinson 1990), and sums over one
-   vector for each factor, D^1/2 times a constant. That is nearly the direction in which B is smallest, and the probes are
-   orthogonal to it (Meyer, Musco, Musco and Woodruff, Hutch++, SOSA 2021). Conjugate gradients for a probe also have the Lanczos
-   matrix of its quadrature of log|B| (Ubaru, Chen and Saad, SIAM Journal on Matrix Analysis 38, 2017).
-3. Newton's method finds where the derivatives of V by log lambda are 0 (solvers.reml). Its second derivatives are the average
-   of observed and expected ones, which need no trace (Gilmour, Thompson and Cullis, Biometrics 51, 1995).
+   vector for each factor, D^1/2 times a constant, or over all unit vectors of a small factor. The constants are nearly the
+   directions in which B is smallest, and the probes are orthogonal to all these (Meyer, Musco, Musco and Woodruff, Hutch++,
+   2021). Conjugate gradients for a probe also have the Lanczos matrix of its quadrature of log|B| (Ubaru, Chen and Saad, SIAM
+   Journal on Matrix Analysis 38, 2017).
+3. Newton's method finds where the derivatives of V by log lambda are 0. Its second derivatives are the average of observed and
+   expected ones, which need no trace (Gilmour, Thompson and Cullis, Biometrics 51, 1995), and what earlier steps show. Those at
+   the end are differences of first derivatives.
 
-The spread over probes gives the errors of these means, and so of V, standard deviations and estimates (`Simulation`).
+The spread over probes gives the errors of these means, and so those of V, of standard deviations and of estimates.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Self
+from operator import itemgetter
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -32,14 +36,14 @@ from tfglm.solvers.absorbed import CellIndex, sparse_blocks
 from tfglm.solvers.information import Blocks, Factored, gradient
 from tfglm.solvers.newton import CONVERGED_BELOW, PRECISE_BELOW
 from tfglm.solvers.objective import CountedRows, Point, Solution
-from tfglm.solvers.reml import STRAIGHT, Parameters, Penalties, WorkingModel, best_phi, covariance_of, varies
+from tfglm.solvers.reml import Derivatives, Parameters, Penalties, RemlDescent, WorkingModel, covariance_of, varies
 from tfglm.solvers.run import Run
-from tfglm.solvers.smooth import PERFECT_WITHIN, SmoothObjective, refuse_single_rows, root_of
+from tfglm.solvers.smooth import ORTHOGONAL, PERFECT_WITHIN, SmoothObjective, refuse_single_rows, root_of
 from tfglm.solvers.smooth_report import report
-from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, SparsePart, eliminate, product
+from tfglm.solvers.sparse_information import TOLERANCE, SparseBlocks, SparseFactored, SparsePart, eliminate, product
 
-PROBES, SEED = 30, 1
-"""Random vectors behind each trace, the same in each fit."""
+PROBES, SEED, FEW_LEVELS = 30, 1, 64
+"""Random vectors behind each trace, the same in each fit. A factor of so many levels has exact traces."""
 
 TOLERANCE_OF_PROBES = 1e-6
 """Largest residual of a probe, as a share of its size."""
@@ -47,8 +51,8 @@ TOLERANCE_OF_PROBES = 1e-6
 AT_ONCE, THREADS = 8, 2
 """Vectors that a loop multiplies together, and such loops at the same time. The results are the same for any number."""
 
-MOST_STEPS, LONGEST, SETTLED = 100, 3.0, 1e-7
-"""The largest number of steps of log lambda, the longest step, and the last one."""
+DIFFERENCE = 0.05
+"""The step of log lambda between first derivatives at the end."""
 
 MOST_CORRECTIONS = 4
 """The largest number of Newton steps of b at the end, which correct the residuals of conjugate gradients."""
@@ -88,91 +92,90 @@ class RidgedPart(SparsePart):
     def probed(self) -> Probed:
         """The estimates from probes."""
         pattern, scale = self.pattern, np.sqrt(self._inverse_diagonal)
-        size, there = len(scale), scale[:, 0] > 0
-        constants = np.zeros((size, len(pattern.factors) - 1))
-        for number, k in enumerate(k for k in range(len(pattern.factors)) if k != pattern.largest):
-            start, levels = pattern.place(k), pattern.factors[k].stop - pattern.factors[k].start
-            inside = slice(start, start + levels)
-            constants[inside, number] = np.divide(1.0, scale[inside, 0], out=np.zeros(levels), where=there[inside])
-        constants /= np.linalg.norm(constants, axis=0)
-        signs = np.random.default_rng(SEED).integers(0, 2, (size, PROBES)) * 2.0 - 1.0
-        signs = np.where(there[:, None], signs, 0.0)
-        probes = np.hstack([constants, signs - constants @ (constants.T @ signs)])
-        share = np.append(np.ones(constants.shape[1]), np.full(PROBES, 1 / PROBES))
+        there = scale[:, 0] > 0
+        known = self._known(np.divide(1.0, scale[:, 0], out=np.zeros(len(scale)), where=there))
+        signs = np.random.default_rng(SEED).integers(0, 2, (len(scale), PROBES)) * 2.0 - 1.0
+        signs[~there] = 0.0
+        probes = np.hstack([known, signs - known @ (known.T @ signs)])
+        share = np.append(np.ones(known.shape[1]), np.full(PROBES, 1 / PROBES))
         solved, logarithms = self._solved_with_logarithms(probes, scale)
-        right, left = scale * probes, scale * solved
         # M^-1 has the blocks T^-1 and D_e^-1 + D_e^-1 E T^-1 E' D_e^-1.
-        moved = [self._inverse * product(self._blocks[0], each) for each in (right, left)]
+        right, left = scale * probes, scale * solved
         products = np.empty((pattern.size, len(share)))
-        products[pattern.others], products[pattern.eliminated] = right * left, moved[0] * moved[1]
+        products[pattern.others] = right * left
+        products[pattern.eliminated] = product(self._blocks[0], right) * product(self._blocks[0], left)
+        products[pattern.eliminated] *= self._inverse**2
         inverse = products @ share
         inverse[pattern.eliminated] += self._inverse[:, 0]
         samples = np.array([products[where, -PROBES:].sum(axis=0) for where in pattern.factors])
-        diagonal = self.diagonal[pattern.eliminated]
-        known = np.log(diagonal[diagonal > 0]).sum() - 2 * np.log(scale[there]).sum()
-        error = float(np.std(logarithms[-PROBES:], ddof=1) / np.sqrt(PROBES))
-        return Probed(inverse, samples, float(known + logarithms @ share), error)
+        inverses = np.concatenate([self._inverse, self._inverse_diagonal])
+        whole = float(logarithms @ share - np.log(inverses[inverses > 0]).sum())
+        return Probed(inverse, samples, whole, float(np.std(logarithms[-PROBES:], ddof=1) / np.sqrt(PROBES)))
+
+    def _known(self, root: np.ndarray) -> np.ndarray:
+        """The orthonormal columns beside the probes, [o, columns]. `root` [o] is D^1/2."""
+        columns = []
+        for k, factor in enumerate(self.pattern.factors):
+            if k != self.pattern.largest:
+                levels = np.arange(factor.stop - factor.start)
+                where, is_small = self.pattern.place(k) + levels, len(levels) <= FEW_LEVELS
+                column = np.zeros((len(root), len(levels) if is_small else 1))
+                column[where, levels if is_small else 0] = root[where]
+                size = np.linalg.norm(column, axis=0)
+                columns.append(np.divide(column, size, out=column, where=size > 0))
+        return np.hstack(columns)
 
     def _solved_with_logarithms(self, right: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """B^-1 r, [o, k], and the quadratures of r' log(B) r, [k], for the columns r of `right` [o, k]. `scale` is D^-1/2."""
         x, residual, direction = np.zeros_like(right), right.copy(), right.copy()
-        first = square = np.einsum("ij,ij->j", right, right)
-        going, lengths, ratios = np.flatnonzero(first > 0), [], []
+        first = np.einsum("ij,ij->j", right, right)
+        square, going, lengths, ratios = first.copy(), np.flatnonzero(first > 0), [], []
         while len(going):
-            moved = scale * self._reduced(scale * direction[:, going])
-            length = square[going] / np.einsum("ij,ij->j", direction[:, going], moved)
-            x[:, going] += length * direction[:, going]
+            along = direction[:, going]
+            moved = scale * self._reduced(scale * along)
+            length = square[going] / np.einsum("ij,ij->j", along, moved)
+            x[:, going] += length * along
             residual[:, going] -= length * moved
-            before, square = square, square.copy()
-            square[going] = np.einsum("ij,ij->j", residual[:, going], residual[:, going])
-            ratio = square[going] / before[going]
-            direction[:, going] = residual[:, going] + ratio * direction[:, going]
-            for values, found in ((lengths, length), (ratios, ratio)):
-                values.append(np.full(len(first), np.nan))
-                values[-1][going] = found
-            going = going[square[going] > TOLERANCE_OF_PROBES**2 * first[going]]
-        forms = np.zeros(len(first))
-        for column in np.flatnonzero(first > 0):
-            length, ratio = (np.array([each[column] for each in values]) for values in (lengths, ratios))
-            length, ratio = length[~np.isnan(length)], ratio[~np.isnan(ratio)][:-1]
-            diagonal = 1 / length
-            diagonal[1:] += ratio / length[:-1]
-            values, vectors = scipy.linalg.eigh_tridiagonal(diagonal, np.sqrt(ratio) / length[:-1])
-            forms[column] = first[column] * (vectors[0] ** 2 @ np.log(values))
-        return x, forms
+            after = np.einsum("ij,ij->j", residual[:, going], residual[:, going])
+            ratio = after / square[going]
+            direction[:, going] = residual[:, going] + ratio * along
+            square[going], goes_on = after, after > TOLERANCE_OF_PROBES**2 * first[going]
+            # A column that has ended gets steps of its own, which its quadrature does not see.
+            lengths.append(np.ones(len(first)))
+            ratios.append(np.zeros(len(first)))
+            lengths[-1][going], ratios[-1][going] = length, np.where(goes_on, ratio, 0.0)
+            going = going[goes_on]
+        length, ratio = np.array(lengths), np.array(ratios)[:-1]
+        diagonal, beside = 1 / length, np.sqrt(ratio) / length[:-1]
+        diagonal[1:] += ratio / length[:-1]
+        forms = [scipy.linalg.eigh_tridiagonal(*each) for each in zip(diagonal.T, beside.T, strict=True)]
+        return x, first * [vectors[0] ** 2 @ np.log(values) for values, vectors in forms]
 
 
 @dataclass(frozen=True)
 class CrossedBlocks(SparseBlocks):
     """A, B and M with penalties. All levels stay in M."""
 
+    sparse: RidgedPart
+
     def restrict(self, free: np.ndarray) -> Blocks:
-        rows = free[self.dense]
+        rows, levels = free[self.dense], free[self.eliminated]
         dense, a, b = self.dense[rows], self.a[np.ix_(rows, rows)], self.b[rows]
-        if free[self.eliminated].any():
+        if levels.any():
             return replace(self, dense=dense, a=a, b=b)
-        return Blocks(dense, self.eliminated[:0], a, b[:, :0], self.d[:0])
+        return Blocks(dense, self.eliminated[levels], a, b[:, levels], self.d[levels])
 
 
 @dataclass(frozen=True)
 class CrossedFactored(SparseFactored):
     """Factored blocks with the estimates from probes."""
 
+    blocks: CrossedBlocks
+    tolerance: ClassVar[float] = TOLERANCE
+
     @property
     def probed(self) -> Probed:
-        assert isinstance(self.blocks, CrossedBlocks)
-        assert isinstance(self.blocks.sparse, RidgedPart)
         return self.blocks.sparse.probed
-
-    def solve(self, vector: np.ndarray) -> np.ndarray:
-        blocks = self.blocks
-        assert isinstance(blocks, CrossedBlocks)
-        on_dense, on_levels = vector[blocks.dense], vector[blocks.eliminated]
-        dense = scipy.linalg.cho_solve((self.factor, True), on_dense - on_levels @ self.projection)
-        step = np.zeros(len(vector))
-        step[blocks.dense] = dense
-        step[blocks.eliminated] = blocks.sparse.solve((on_levels - dense @ blocks.b)[:, None]).vectors[:, 0]
-        return step
 
     def inverse_diagonal(self) -> tuple[np.ndarray, np.ndarray]:
         inverse = self.schur_inverse()
@@ -181,6 +184,10 @@ class CrossedFactored(SparseFactored):
 
     def log_determinant(self) -> float:
         return float(2 * np.log(np.diag(self.factor)).sum()) + self.probed.log_determinant
+
+    def traces(self, weights: np.ndarray) -> np.ndarray:
+        """Left out; `CrossedModel` does without."""
+        return np.zeros((len(weights), len(weights)))
 
     def bread(self) -> Bread:
         """The inverse, with the diagonal of M^-1 for M^-1 itself. It is at least the inverse diagonal of M."""
@@ -200,11 +207,62 @@ class CrossedModel(WorkingModel):
         if key not in self.last:
             blocks = self.blocks.penalised(self.penalties.ridge(log_lambda))
             assert isinstance(blocks, CrossedBlocks)
-            near = next(iter(self.last.values()), None)
-            schur, projection = eliminate(blocks, self.name, near.projection if near else None)
-            self.last.clear()
+            start = self.last.popitem()[1].projection if self.last else None
+            schur, projection = eliminate(blocks, self.name, start)
             self.last[key] = CrossedFactored(blocks, scipy.linalg.cholesky(schur, lower=True), projection)
         return self.last[key]
+
+    def derivatives(self, parameters: Parameters) -> Derivatives:
+        """As in `WorkingModel`, with the average of the observed second derivatives by log lambda and their expectation."""
+        found = super().derivatives(parameters)
+        half = np.diag(found.gradient[:-1] + found.effective - 0.5 * self.penalties.ranks)
+        hessian = found.hessian.copy()
+        hessian[:-1, :-1] = 0.5 * (hessian[:-1, :-1] + half)
+        return found._replace(hessian=hessian)
+
+    def with_differences(self, parameters: Parameters) -> Derivatives:
+        """The derivatives, the second of which by a finite log lambda are differences of the first ones."""
+        found, finite = self.derivatives(parameters), varies(self.penalties, parameters)[:-1]
+        hessian = found.hessian.copy()
+        for place in np.flatnonzero(finite):
+            step = DIFFERENCE * (np.arange(len(finite)) == place)
+            after, before = (
+                self.derivatives(replace(parameters, log_lambda=parameters.log_lambda + sign * step)).gradient
+                for sign in (1, -1)
+            )
+            hessian[place] = (after - before) / (2 * DIFFERENCE)
+        return found._replace(hessian=(hessian + hessian.T) / 2)
+
+
+class GradientDescent(RemlDescent):
+    """Newton's method for the zero of the gradient of V, whose errors are not those of V. `bend` is what the second derivatives
+    lack, as earlier steps show (as in `smooth.ProfileDescent`), and `foretold` the gradient after the last step, `moved`."""
+
+    most = 100
+
+    def __init__(self, model: CrossedModel, parameters: Parameters, tell: Callable[[str], None]):
+        super().__init__(model, parameters)
+        size = len(parameters.vector)
+        self.foretold: np.ndarray | None = None
+        self.bend, self.moved, self.tell = np.zeros((size, size)), np.zeros(size), tell
+
+    def find_step(self, derivatives: Derivatives) -> None:
+        if self.foretold is not None:
+            missed = derivatives.gradient - self.foretold
+            along = float(missed @ self.moved)
+            if abs(along) > ORTHOGONAL * np.linalg.norm(missed) * np.linalg.norm(self.moved):
+                self.bend = self.bend + np.outer(missed, missed) / along
+        self.latest = derivatives._replace(hessian=derivatives.hessian + self.bend)
+        super().find_step(self.latest)
+
+    def go(self) -> bool:
+        before, after = self.parameters.vector, self.parameters.vector + self.step
+        after[:-1] = np.clip(after[:-1], self.lowest, self.highest)
+        self.moved = after - before
+        self.foretold = self.latest.gradient + self.latest.hessian @ self.moved
+        self.parameters = Parameters(after[:-1], float(after[-1]))
+        self.tell(f"log lambda {', '.join(f'{value:.6g}' for value in after[:-1])}")
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,126 +303,45 @@ class CrossedObjective(SmoothObjective):
         return error
 
 
-@dataclass(frozen=True, eq=False)
-class Turn:
-    """V and its derivatives at some log lambda. `gradient` [lambdas] and `hessian` [lambdas + 1, lambdas + 1], whose last entry is of
-    log phi, and `moved` [lambdas, p] are as in `reml.Derivatives`. `effective` [lambdas] are effective degrees of freedom.
-    `spread` [lambdas, lambdas] is the covariance of the error of the gradient, and `lengths` [lambdas, lambdas] are the squared
-    lengths of `moved` in standard errors."""
-
-    parameters: Parameters
-    b: np.ndarray
-    gradient: np.ndarray
-    hessian: np.ndarray
-    moved: np.ndarray
-    effective: np.ndarray
-    spread: np.ndarray
-    lengths: np.ndarray
-
-    @classmethod
-    def at(cls, model: CrossedModel, parameters: Parameters) -> "Turn":
-        penalties, factored = model.penalties, model.penalised(parameters.log_lambda)
-        b = factored.solve(model.right)
-        loss = model.constant - 0.5 * float(model.right @ b)
-        log_phi = best_phi(model, loss, parameters.log_phi)
-        phi = np.exp(log_phi)
-        weights = np.exp(parameters.log_lambda)[:, None] * penalties.weights
-        pulled = weights * b
-        moved = -np.array([factored.solve(each) for each in pulled])
-        lengths = -pulled @ moved.T / phi
-        squares = pulled @ b / phi
-        (on_dense, on_levels), blocks = factored.inverse_diagonal(), factored.blocks
-        traces = weights[:, blocks.dense] @ on_dense + weights[:, blocks.eliminated] @ on_levels
-        samples, factors = factored.probed.samples, blocks.sparse.pattern.factors
-        of_levels = weights[:, blocks.eliminated]
-        largest = np.array([[each[where].max() for where in factors] for each in of_levels])
-        halved = 0.5 * largest @ samples
-        size = len(penalties.smooths)
-        hessian = np.zeros((size + 1, size + 1))
-        hessian[:size, :size] = 0.5 * (np.diag(squares) - lengths)
-        hessian[:size, size] = hessian[size, :size] = -0.5 * squares
-        hessian[size, size] = loss / phi + model.dispersed(log_phi).curvature
-        return cls(
-            replace(parameters, log_phi=log_phi),
-            b,
-            0.5 * (squares + traces - penalties.ranks),
-            hessian,
-            moved,
-            penalties.ranks - traces,
-            np.cov(halved).reshape(size, size) / PROBES,
-            lengths,
-        )
-
-    def step(self, free: np.ndarray) -> np.ndarray:
-        """Newton's step of the log lambdas marked in `free`, with the best phi, [lambdas]."""
-        which = np.append(free, True)
-        slope = np.append(self.gradient, 0.0)[which]
-        step = np.zeros(len(free))
-        step[free] = -np.linalg.lstsq(self.hessian[np.ix_(which, which)], slope, rcond=None)[0][:-1]
-        return np.clip(step, -LONGEST, LONGEST)
-
-
-def lowest(model: CrossedModel, parameters: Parameters, start: Solution) -> tuple[Turn, bool]:
-    """Where the derivatives of V by log lambda are 0, and whether the search has settled. If the effects of a term are nearly 0,
-    and V falls as lambda rises, lambda is infinite."""
-    penalties, tell = model.penalties, start.objective.run.reporter.tell
-    for _ in range(MOST_STEPS):
-        turn = Turn.at(model, parameters)
-        log_lambda = parameters.log_lambda
-        straight = (turn.effective < STRAIGHT) & (turn.gradient < 0)
-        infinite = straight | ((log_lambda >= penalties.highest) & (turn.gradient < 0))
-        step = turn.step(~infinite)
-        after = np.where(infinite, penalties.highest, np.clip(log_lambda + step, penalties.lowest, penalties.highest))
-        tell(f"log lambda {', '.join(f'{value:.6g}' for value in after)}")
-        moved = np.abs(after - log_lambda).max()
-        if moved <= SETTLED:
-            return turn, True
-        parameters = replace(turn.parameters, log_lambda=after)
-    return turn, False
-
-
 def solve(start: Solution) -> Solution:
     """Minimise F at the smoothing parameters that minimise V. Raises UserError if these do not settle."""
     objective = start.objective
-    assert isinstance(objective, CrossedObjective)
     refuse_single_rows(objective)
-    penalties = Penalties.of(objective, start.point.information)
+    penalties, name = Penalties.of(objective, start.point.information), objective.design.model
     near = WorkingModel.near(objective, start.point, penalties)
-    model = CrossedModel(**{name: getattr(near, name) for name in WorkingModel.__dataclass_fields__})
-    turn, settled = lowest(model, penalties.begin(start.near), start)
-    parameters, name = turn.parameters, objective.design.model
-    if not settled:
+    model = CrossedModel(**{each.name: getattr(near, each.name) for each in fields(WorkingModel)})
+    descent = GradientDescent(model, penalties.begin(start.near), objective.run.reporter.tell)
+    descent.run()
+    parameters = descent.parameters
+    if descent.iteration == descent.most:
         raise UserError(
-            f"models.{name}.formula: the variances of the random effects did not settle in {MOST_STEPS} steps; leave one out"
+            f"models.{name}.formula: the variances of the random effects did not settle in {descent.most} steps; leave one out"
         )
     if np.any(at_zero := parameters.log_lambda <= penalties.lowest):
         terms = [penalties.smooths[place].term for place in np.flatnonzero(at_zero)]
         raise UserError(f"models.{name}.formula: {listed_in_words(terms)} {PERFECT_WITHIN}")
-    factored = model.penalised(parameters.log_lambda)
     objective = replace(objective, ridge=penalties.ridge(parameters.log_lambda))
-    effective, best = objective.effective(factored), None
-    df_residual = float(objective.counts["rows"]) - effective
-    coefficients = turn.b
-    for iterations in range(1, MOST_CORRECTIONS + 1):
+    factored, key = model.penalised(parameters.log_lambda), parameters.log_lambda.tobytes()
+    effective = objective.effective(factored)
+    df_residual, coefficients = float(objective.counts["rows"]) - effective, factored.solve(model.right)
+    ends: list[tuple[float, Point]] = []
+    while not ends or (ends[-1][0] > PRECISE_BELOW and len(ends) <= MOST_CORRECTIONS):
         point = objective.at(coefficients, "gradient")
-        step = -factored.solve(slope := objective.gradient(point))
-        square = max(float(-step @ slope), 0.0) / objective.dispersion(point, df_residual)
-        if best is None or square < best[0]:
-            best = square, point, iterations
-        if best[0] <= PRECISE_BELOW or square > best[0]:
-            break
-        coefficients = coefficients + step
-    square, point, iterations = best
-    which = varies(penalties, parameters)
-    covariance = covariance_of(turn.hessian, which)
+        slope = objective.gradient(point)
+        step = factored.solve(slope)
+        ends.append((max(float(step @ slope), 0.0) / objective.dispersion(point, df_residual), point))
+        coefficients = coefficients - step
+    square, point = min(ends, key=itemgetter(0))
+    at_end = model.with_differences(parameters)
+    covariance = covariance_of(at_end.hessian, varies(penalties, parameters))
     root = root_of(covariance)
-    moved = np.delete(root, len(root) - 1, axis=1) @ turn.moved
+    moved = root[:, :-1] @ at_end.moved
     solution = replace(
         start,
         objective=objective,
         point=point,
         information=factored,
-        iterations=iterations,
+        iterations=len(ends),
         converged=square <= CONVERGED_BELOW,
         certificate={"lambda_squared": square},
         violation=objective.violation(point),
@@ -375,25 +352,32 @@ def solve(start: Solution) -> Solution:
         variance_root=root,
         near=None,
     )
-    terms = [smooth.term for smooth in penalties.smooths]
-    return replace(
-        solution,
-        smooths=report(solution, penalties, parameters, model, covariance, terms)
-        | simulated(turn, factored, covariance),
-    )
+    terms, model = [smooth.term for smooth in penalties.smooths], replace(model, last={key: factored})
+    facts = report(solution, penalties, parameters, model, covariance, terms)
+    return replace(solution, smooths=facts | simulation(solution, at_end, covariance))
 
 
-def simulated(turn: Turn, factored: CrossedFactored, covariance: np.ndarray) -> dict:
-    """What fit.json says of the error of probes: their number, and the standard errors of V, of the logarithms of the standard deviations
-    of random effects and of any coefficient, in its own standard errors."""
-    size = len(turn.gradient)
-    spread = covariance[:, :size] @ turn.spread @ covariance[:size]
-    directions = np.column_stack([-0.5 * np.eye(size), np.full(size, 0.5)])
+def simulation(solution: Solution, at_end: Derivatives, covariance: np.ndarray) -> dict:
+    """What fit.json says of the error of probes: their number, and the standard errors of V, of the logarithms of the standard
+    deviations of random effects, and of any estimate in its standard errors. `covariance` is that of log lambda and log phi."""
+    factored, objective = solution.information, solution.objective
+    assert isinstance(factored, CrossedFactored)
+    assert isinstance(objective, CrossedObjective)
+    blocks, size = factored.blocks, len(at_end.moved)
+    factors = blocks.sparse.pattern.factors
+    ridges = np.array([objective.ridge[blocks.eliminated[where]].max() for where in factors])
+    places = [blocks.eliminated[where.start] for where in factors]
+    order = [next(k for k, place in enumerate(places) if place in each.places) for each in objective.random]
+    spread = np.cov((0.5 * ridges[:, None] * factored.probed.samples)[order]) / PROBES
+    errors = covariance[:, :size] @ spread @ covariance[:size]
+    ends = np.column_stack([-0.5 * np.eye(size), np.full(size, 0.5)])
+    dispersion = objective.dispersion(solution.point, solution.df_residual)
+    lengths = at_end.moved @ np.array([blocks.times(each) for each in at_end.moved]).T / dispersion
     return {
         "simulation": {
             "probes": PROBES,
             "reml": 0.5 * factored.probed.error,
-            "log_std_dev": np.sqrt(np.einsum("ij,jk,ik->i", directions, spread, directions)).tolist(),
-            "standard_errors": float(np.sqrt(max(np.sum(spread[:size, :size] * turn.lengths), 0.0))),
+            "log_std_dev": np.sqrt(np.einsum("ij,jk,ik->i", ends, errors, ends)).tolist(),
+            "standard_errors": float(np.sqrt(max(np.sum(errors[:size, :size] * lengths), 0.0))),
         }
     }

@@ -360,6 +360,11 @@ class RemlDescent(Descent):
             log_lambda = np.where(straight, self.highest, self.parameters.log_lambda)
             self.parameters = replace(self.parameters, log_lambda=log_lambda)
             derivatives = self.model.derivatives(self.parameters)
+        self.find_step(derivatives)
+
+    def find_step(self, derivatives: Derivatives) -> None:
+        """Find Newton's step within the limits, from the derivatives at the parameters."""
+        size = len(self.lowest)
         gradient, log_lambda = derivatives.gradient, self.parameters.log_lambda
         is_given = self.lowest == self.highest
         at_limit = (

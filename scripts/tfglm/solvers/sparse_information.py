@@ -21,7 +21,7 @@ the null directions are removed.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -280,6 +280,7 @@ class SparseFactored(Factored):
     """Factored blocks. `factor` is the lower Cholesky factor of S, and `projection` = Z [m, dense]."""
 
     projection: np.ndarray
+    tolerance: ClassVar[float] = TOLERANCE_OF_STEP
 
     def solve(self, vector: np.ndarray) -> np.ndarray:
         """(X'WX)^- times a vector over all coefficients, [p]. Entries of coefficients that are not free are ignored; the result
@@ -291,7 +292,7 @@ class SparseFactored(Factored):
         dense = scipy.linalg.cho_solve((self.factor, True), on_dense - on_absorbed @ self.projection)
         step[blocks.dense] = dense
         step[blocks.eliminated] = blocks.sparse.solve(
-            (on_absorbed - dense @ blocks.b)[:, None], tolerance=TOLERANCE_OF_STEP
+            (on_absorbed - dense @ blocks.b)[:, None], tolerance=self.tolerance
         ).vectors[:, 0]
         return step
 
