@@ -28,7 +28,7 @@ from tfglm.formula.names import coefficient_name
 from tfglm.formula.parse import term_of
 from tfglm.report.pages import read_table, render, with_classes
 from tfglm.results import classes, coefficients, csv_files, predict, unseen
-from tfglm.results.compare import ComparedModel, family_words, refuse_other_rows, response_of
+from tfglm.results.compare import ComparedModel, family_words, refuse_other_rows, response_of, with_variances
 from tfglm.results.compare import table as side_by_side
 from tfglm.results.digits import four_digits, statistic
 from tfglm.results.geometric import logarithm_of
@@ -175,6 +175,9 @@ class Model:
     def tidy(self, conf_level: float | None = None, exponentiate: bool = False, conf_int: bool = True) -> pd.DataFrame:
         """Return the estimated coefficients as broom does in R: one row each, without reference levels.
 
+        Random effects have rows for their standard deviations and correlations, with intervals of 95 %; `coefficients` has their
+        levels.
+
         Columns: term, level, estimate, std.error (or posterior_sd), statistic, df, p.value, conf.low, conf.high, as far as the
         fit has them.
 
@@ -214,7 +217,9 @@ class Model:
             with np.errstate(over="ignore"):
                 table[of_scale] = np.exp(rate * table[of_scale])
         names = ["term", "level", "estimate", "std.error", "posterior_sd", "statistic", "df", "p.value", *limits]
-        return table.loc[~is_reference, [name for name in names if name in table]].reset_index(drop=True)
+        table = table.loc[~is_reference, [name for name in names if name in table]].reset_index(drop=True)
+        has_limits = "conf.low" in table and conf_level in (None, 0.95)
+        return with_variances(table, self.fit, limits if has_limits else [])
 
     def _coefficients_with(self, conf_level: float) -> pd.DataFrame:
         """The table of coefficients with intervals of another coverage."""
@@ -471,7 +476,9 @@ class Model:
         error = table["posterior_sd"] if "posterior_sd" in table else table["std.error"]
         limits = {name: table[limit] for name, limit in LIMITS_OF_MAKETABLES.items() if limit in table}
         columns = {"b": table["estimate"], "se": error, "t": table["statistic"], "p": table["p.value"], **limits}
-        categorical = {} if self.is_network else {term.name: term.categorical for term in self._saved.design.terms}
+        categorical = (
+            {} if self.is_network else {term.name: term.categorical for term in self._saved.design.fixed_terms}
+        )
         names = map(
             name_with_levels, table["term"], table["level"], [categorical.get(term, ()) for term in table["term"]]
         )

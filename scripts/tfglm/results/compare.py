@@ -1,5 +1,6 @@
 """Several models side by side, as papers show them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -97,16 +98,18 @@ NO_COEFFICIENTS = pd.MultiIndex.from_tuples([], names=["term", "level"])
 
 
 def table(models: Sequence[ComparedModel]) -> pd.DataFrame:
-    """A row for each coefficient of some model, then one for each statistic: term, level, and for each model two columns,
-    `<model>` and `<model> std_error` (`posterior_sd` of a penalised one)."""
+    """A row for each coefficient of some model (`with_variances`), then one for each statistic: term, level, and for each model
+    two columns, `<model>` and `<model> std_error` (`posterior_sd` of a penalised one)."""
     tables = []
     for model in models:
         if model.table is None:
             tables.append(pd.DataFrame(columns=["estimate", "std_error"], index=NO_COEFFICIENTS, dtype=float))
             continue
         error = "posterior_sd" if "posterior_sd" in model.table else "std_error"
-        table = model.table.set_index(["term", "level"])[["estimate", error]]
-        tables.append(table.set_axis(["estimate", "std_error"], axis=1))
+        table = with_variances(model.table[["term", "level", "estimate", error]], model.fit).set_index(
+            ["term", "level"]
+        )
+        tables.append(table[["estimate", error]].set_axis(["estimate", "std_error"], axis=1))
     order = list(dict.fromkeys(key for table in tables for key in table.index))
     index_of_all = pd.MultiIndex.from_tuples(order) if order else NO_COEFFICIENTS
     columns = {}
@@ -118,6 +121,32 @@ def table(models: Sequence[ComparedModel]) -> pd.DataFrame:
     names = [*order, *((name, "") for name in below)]
     index = pd.DataFrame(names, columns=["term", "level"])
     return pd.concat([index, pd.DataFrame(columns, dtype=float)], axis=1)
+
+
+def with_variances(table: pd.DataFrame, fit: Mapping, limits: Sequence[str] = ()) -> pd.DataFrame:
+    """A table of coefficients, with the standard deviations and correlations of random effects in the place of their levels. A
+    pair of `limits` names columns for their intervals of 95 %."""
+    lines = variances(fit)
+    names = ["term", "level", "estimate", *limits]
+    rows = pd.DataFrame([line[: len(names)] for line in lines], columns=names)
+    others = table[~table["term"].isin({line[0] for line in lines})]
+    return pd.concat([others, rows], ignore_index=True) if lines else table
+
+
+def variances(fit: Mapping) -> list[tuple[str, str, float, float, float]]:
+    """The standard deviations and correlations of the random effects of fit.json: the term, what it is, its value, and the limits
+    of its interval of 95 %, missing without one."""
+    found = []
+    for smooth in fit.get("smooths", ()):
+        pairs = smooth.get("correlations", ())
+        for key, name, entry in [
+            ("std_dev", "standard deviation", {"std_dev": 0.0} | smooth),
+            *(("correlation", f"correlation with {pair['term']}", pair) for pair in pairs),
+        ]:
+            limits = (entry.get(f"{key}_{end}", math.nan) for end in ("lower", "upper"))
+            if smooth["is_random"]:
+                found.append((smooth["term"], name, float(entry[key]), *limits))
+    return found
 
 
 def statistics(model: ComparedModel) -> dict[str, float | None]:

@@ -1,5 +1,6 @@
 """Models in columns and coefficients in rows, as papers have them; `report.papers` writes such a table as a file."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from tfglm.config import TablesConfig
 from tfglm.formula.names import class_and_term, with_class, without_class
 from tfglm.formula.parse import term_of
 from tfglm.results.accuracy import SERIAL
-from tfglm.results.compare import HELD_OUT, STATISTICS, ComparedModel, figure, response_of
+from tfglm.results.compare import HELD_OUT, STATISTICS, ComparedModel, figure, response_of, variances
 from tfglm.results.digits import fixed, p_in_words, with_error
 from tfglm.results.statuses import NOT_CONVERGED, status_of
 
@@ -107,20 +108,12 @@ def summarised_terms(model: ComparedModel, settings: TablesConfig) -> dict[tuple
     """Cells of the curves and random effects of a model, by term and what the cell has."""
     cells = {}
     smooths = model.fit.get("smooths", [])
-    for smooth in smooths:
+    for term, what, value, *limits in variances(model.fit):
+        below = tuple(limits) if settings.below == "interval" and not any(map(math.isnan, limits)) else ()
+        cells[term, what] = Cell(value, below, digits=settings.digits)
+    for smooth in (each for each in smooths if not each["is_random"]):
         at = f" at {smooth['level']}" if smooth["level"] else ""
-        if smooth["is_random"]:
-            ends = tuple(smooth[end] for end in ("std_dev_lower", "std_dev_upper") if end in smooth)
-            below = ends if settings.below == "interval" else ()
-            deviation = Cell(float(smooth.get("std_dev", 0.0)), below, digits=settings.digits)
-            cells[smooth["term"], f"standard deviation{at}"] = deviation
-            for each in smooth.get("correlations", ()):
-                ends = tuple(each[end] for end in ("correlation_lower", "correlation_upper") if end in each)
-                below = ends if settings.below == "interval" else ()
-                correlation = Cell(float(each["correlation"]), below, digits=settings.digits)
-                cells[smooth["term"], f"correlation with {each['term']}"] = correlation
-        else:
-            cells[smooth["term"], f"effective degrees of freedom{at}"] = Cell(round(float(smooth["edf"]), 4))
+        cells[smooth["term"], f"effective degrees of freedom{at}"] = Cell(round(float(smooth["edf"]), 4))
     table = indexed(model.table)
     for term in table.index.unique(0):
         if is_summarised(term) and term not in {smooth["term"] for smooth in smooths}:
