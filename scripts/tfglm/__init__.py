@@ -1,16 +1,15 @@
 """tfglm: generalised linear models on airline-size CSV files. The scripts beside this folder are its command line."""
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from tfglm.call import fit as fit
     from tfglm.model import Model
+    from tfglm.model import pool as pool
 
 __version__ = "0.1.0"
 """That of the release; pyproject.toml reads it here."""
@@ -41,6 +40,10 @@ def __getattr__(name: str) -> Any:
         with _objects_that_last():
             from tfglm.call import fit
         return fit
+    if name == "pool":
+        from tfglm.model import pool
+
+        return pool
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -57,37 +60,3 @@ def load(folder: str | PathLike[str]) -> "Model":
     from tfglm.model import Model
 
     return Model(folder)
-
-
-def pool(fits: "Sequence[Model]", confidence: float = 0.95) -> "DataFrame":
-    """Return the pooled coefficients of fits of multiply imputed rows, by Rubin's rules.
-
-    The columns are those of `coefficients`, with t tests by the degrees of freedom of Barnard and Rubin, and `fmi`, the fraction
-    of missing information. Each fit has the rows of one imputation.
-
-    Parameters
-    ----------
-    fits
-        Two or more fits of the same model, of `tfglm.fit` or `tfglm.load`.
-    confidence
-        The coverage of the intervals.
-
-    Raises
-    ------
-    UserError
-        If the fits differ in formula, family, number of rows, levels or kind of errors, or have no standard errors.
-
-    Examples
-    --------
-    >>> data = {"delay": [1.0, 7, 3, 8, 2, 6, 3, 9], "wind": [1.0, 3, 1, 4, 2, 2, 2, 5]}
-    >>> imputed = [pd.DataFrame(data | {"wind": [*data["wind"][:7], value]}) for value in (4.0, 5.0, 6.0)]
-    >>> tfglm.pool([tfglm.fit("delay ~ wind", rows) for rows in imputed])[["estimate", "std_error", "df"]].round(3)
-    """
-    from tfglm.errors import UserError
-    from tfglm.model import Model, check_coverage
-    from tfglm.results.pooled import pooled
-
-    check_coverage("pool: confidence", confidence)
-    if wrong := next((type(each).__name__ for each in fits if not isinstance(each, Model)), None):
-        raise UserError(f"pool: expected models of `tfglm.fit` or `tfglm.load`, and one is a {wrong}")
-    return pooled([each._compared(each.name) for each in fits], confidence)

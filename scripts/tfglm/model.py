@@ -35,6 +35,7 @@ from tfglm.results.geometric import logarithm_of
 from tfglm.results.held_out import differences
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.results.paper import PaperTable, absorbed_factors, errors_of, paper_table, written
+from tfglm.results.pooled import pooled
 from tfglm.results.saved_fit import SavedFit
 
 if TYPE_CHECKING:
@@ -627,6 +628,40 @@ class ModelComparison:
     def _repr_html_(self) -> str:
         table, notes = self._written()
         return render("model", summary=(), table=table, more=0, below=notes, picture=())
+
+
+def pool(fits: Sequence[Model], confidence: float = 0.95) -> pd.DataFrame:
+    """Return the pooled coefficients of fits of multiply imputed rows, by Rubin's rules.
+
+    The columns are those of `coefficients`, with t tests by the degrees of freedom of Barnard and Rubin, and `fmi`, the fraction
+    of missing information. Each fit has the rows of one imputation.
+
+    Parameters
+    ----------
+    fits
+        Two or more fits of the same model, of `tfglm.fit` or `tfglm.load`.
+    confidence
+        The coverage of the intervals.
+
+    Raises
+    ------
+    UserError
+        If the fits differ in formula, family, number of rows, levels or kind of errors, or have no standard errors.
+
+    Examples
+    --------
+    >>> data = {"delay": [1.0, 7, 3, 8, 2, 6, 3, 9], "wind": [1.0, 3, 1, 4, 2, 2, 2, 5]}
+    >>> imputed = [pd.DataFrame(data | {"wind": [*data["wind"][:7], value]}) for value in (4.0, 5.0, 6.0)]
+    >>> tfglm.pool([tfglm.fit("delay ~ wind", rows) for rows in imputed])[["estimate", "std_error", "df"]].round(3)
+                     estimate  std_error     df
+    term      level
+    Intercept           0.156      1.372  2.750
+    wind                1.900      0.581  1.726
+    """
+    check_coverage("pool: confidence", confidence)
+    if wrong := next((type(each).__name__ for each in fits if not isinstance(each, Model)), None):
+        raise UserError(f"pool: expected models of `tfglm.fit` or `tfglm.load`, and one is a {wrong}")
+    return pooled([each._compared(each.name) for each in fits], confidence)
 
 
 def as_frame(rows: Any) -> pd.DataFrame:
