@@ -1,6 +1,7 @@
 """Absorbed factors, against regressions in which each of their levels is a column."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -413,11 +414,26 @@ GIVEN = {"formula": "late ~ x + z", "family": "binomial", "absorb": ["tail", "ro
         ({"formula": "late ~ x + C(tail)"}, "absorb: `tail` is in the formula too"),
         ({"formula": "late ~ x + tail:z"}, "absorb: `tail` is in the formula too"),
         ({"absorb": ["late"]}, "absorb: `late` is the response"),
+        ({"absorb": ["tail[late]"]}, "absorb: `late` is the response"),
+        ({"absorb": ["tail[[x, ]"]}, "`tail\\[\\[x, \\]` cannot be absorbed; name a column g"),
     ],
 )
 def test_what_absorbed_factors_cannot_do_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         ModelConfig.model_validate(GIVEN | settings)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"absorb": ["g[w]"], "std_errors": "HC3"}, "no leverages beside absorbed slopes, as `g\\[\\[w\\]\\]`"),
+        ({"absorb": ["year[age]"]}, "`year\\[\\[age\\]\\]`: age is constant within each level of year"),
+        ({"absorb": ["g[f]"]}, "`g\\[\\[f\\]\\]`: `f` is text, which has no slope; name a number"),
+    ],
+)
+def test_slopes_that_there_are_not_are_refused(sloped, keys, message):
+    with pytest.raises(UserError, match=message):
+        fit_files(sloped, "y ~ x + z", "gaussian", **keys)
 
 
 def test_without_being_asked_for_there_are_no_averages():
@@ -485,3 +501,27 @@ def test_degrees_of_freedom_are_those_of_pyfixest(tmp_path, case):
         theirs *= np.sqrt((rows - expected["counted"]) / (rows - counted))
     assert table.std_error.to_numpy() == pytest.approx(theirs, rel=1e-6)
     assert np.max(np.abs(table.estimate - expected["estimate"]) / table.std_error) < 1e-6
+
+
+SLOPES = json.loads((GOLDEN / "slopes.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def sloped(tmp_path_factory) -> list:
+    frame = pd.read_csv(GOLDEN / "slopes.csv").astype({"g": str, "f": str})
+    return [ingest_frame(frame, tmp_path_factory.mktemp("sloped"))]
+
+
+@pytest.mark.parametrize("case", SLOPES)
+def test_absorbed_slopes_are_those_of_a_column_for_each_level(sloped, case):
+    """The errors of R's glm are those of its last iteration but one."""
+    response, absorb, *key = re.fullmatch(r"(\w+) \| (.*?\])(?: \+ year)?(?: (\w+) (\S+))?", case).groups()
+    absorb = [*absorb.split(" + "), *(["year"] if "+ year" in case else [])]
+    family, keys = "poisson" if response == "changes" else "gaussian", {key[0]: key[1]} if key[0] else {}
+    design, fitted, _ = fit_files(sloped, f"{response} ~ x + z", family, absorb=absorb, **keys)
+    table, golden = table_of(design, fitted).loc[["x", "z"]], SLOPES[case]
+    assert table.estimate.to_numpy() == pytest.approx(golden["estimate"], rel=1e-8)
+    assert table.std_error.to_numpy() == pytest.approx(golden["std_error"], rel=1e-6 if response == "changes" else 1e-8)
+    assert fitted.summary["df_residual"] == golden["df"]
+    warned = "1 of 25 levels of `g` have no slope of `age`: it is constant in the rows of each"
+    assert any(warned in each for each in fitted.summary["warnings"]) == ("[[age]]" not in case)

@@ -115,6 +115,9 @@ def test_parts_of_a_formula_are_keys_of_the_model():
     assert nested.models["m"].formula == "y ~ n + (1 | carrier) + (1 | carrier_day)"
     assert "carrier_day" in nested.data.columns
     assert load(config("y ~ n | 0"), "config").models["m"].absorb == []
+    sloped = load(config("y ~ n | w + carrier^day[[n]] + w[ n , day ]"), "config").models["m"]
+    assert sloped.absorb == ["w", "w[[n]]", "w[[day]]", "carrier_day[[n]]"]
+    assert sloped.roles["absorb"] == ["w", "n", "day", "carrier_day"] and sloped.absorbed_factors == ["w"]
     instrumented = load(config("y ~ n | carrier | day + n ~ w"), "config").models["m"]
     assert (instrumented.formula, instrumented.absorb) == ("y ~ n + day", ["carrier"])
     assert instrumented.instruments == "day + n ~ w"
@@ -123,7 +126,7 @@ def test_parts_of_a_formula_are_keys_of_the_model():
 PARTS = {
     "y ~ n | w ~ day | carrier": "has too many parts; write absorbed factors and then instruments",
     "y ~ n | carrier | ~ w": "names instruments of no term; write them as in y ~ x | d ~ w",
-    "y ~ n | carrier[day]": "`carrier[day]` after the `|` cannot be absorbed",
+    "y ~ n | carrier[day": "`carrier[day` cannot be absorbed; name a column g, or slopes of numbers at its levels too",
     "y ~ n |": "`nothing` after the `|` cannot be absorbed",
     "y ~ n * offset(w)": "one offset, which is a term of its own",
     "y ~ n | carrier^w": "a combination of columns becomes the column `carrier_w`, and another column has that name",

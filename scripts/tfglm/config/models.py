@@ -19,14 +19,17 @@ from tfglm.config.base import (
     Section,
     Sweep,
     Text,
+    no_duplicates,
     number_of_text,
 )
 from tfglm.config.comparisons import ComparisonsConfig, LikelihoodConfig
 from tfglm.config.families import FamilyName, LinkConfig
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import StdErrors, WrittenErrors, parsed
+from tfglm.formula.parts import absorbed_terms
 from tfglm.formula.read import absorbed_too, columns_of, covariates_in
 from tfglm.formula.response import response_column
+from tfglm.formula.terms import Absorbed
 
 
 class RowsConfig(Section):
@@ -176,9 +179,14 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     class_order: list[Level] = Field(default=[], max_length=MOST_COLUMNS)
     """For `ordinal`: all classes of the response, the lowest first, as in `[low, medium, high]`. Default: that of
     `data.order`, or of numbers; text needs one of the keys."""
-    absorb: Names = []
+    absorb: Annotated[
+        list[Text],
+        Field(max_length=MOST_COLUMNS),
+        AfterValidator(no_duplicates),
+        AfterValidator(lambda texts: [term.name for term in absorbed_terms(texts)]),
+    ] = []
     """Columns whose levels, even millions, each have a coefficient that is fitted exactly but not reported, such as
-    `[tailnum, flight]`."""
+    `[tailnum, flight]`. With `tailnum[year]` each level has a slope of a number too, and with `tailnum[[year]]` a slope alone."""
     instruments: Text | None = None
     """Endogenous terms of the formula and their instruments, as in `price ~ cost + distance`: two-stage least squares. In the
     formula it is the last part, `y ~ x | price ~ cost`."""
@@ -189,7 +197,13 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         folds = {"path.by": [self.path.by]} if self.path and self.path.by else {}
         named = super().roles | ({"std_errors": clusters} if clusters else {}) | folds
         named |= {"instruments": covariates_in(self.instruments)} if self.instruments else {}
-        return named | ({"absorb": self.absorb} if self.absorb else {})
+        absorbed = dict.fromkeys(name for term in absorbed_terms(self.absorb) for name in term.columns)
+        return named | ({"absorb": [*absorbed]} if absorbed else {})
+
+    @property
+    def absorbed_factors(self) -> list[str]:
+        """The columns with absorbed effects, without those that have slopes alone."""
+        return [term.column for term in absorbed_terms(self.absorb) if isinstance(term, Absorbed)]
 
     @property
     def compared_columns(self) -> list[str]:
@@ -218,7 +232,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
             raise ValueError(
                 "absorb: the formula has no term beside the absorbed factors, so nothing would be reported; add one"
             )
-        for name in absorbed_too(self.formula, self.absorb):
+        for name in absorbed_too(self.formula, self.absorbed_factors):
             raise ValueError(
                 f"absorb: `{name}` is in the formula too; an absorbed factor has no coefficients to show, so "
                 f"remove it from one of the two, or write i({name}, x) for the effect of a number x at each level"

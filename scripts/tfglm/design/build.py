@@ -33,9 +33,11 @@ from tfglm.errors import Problems, UserError, nearest
 from tfglm.families import FAMILIES, family_of
 from tfglm.formula.functions import LEARNING
 from tfglm.formula.parse import parse, parse_factor
+from tfglm.formula.parts import absorbed_terms
 from tfglm.formula.response import computed_response, reason_of
 from tfglm.formula.terms import (
     Absorbed,
+    AbsorbedSlope,
     Covariate,
     EventStudy,
     Formula,
@@ -167,9 +169,9 @@ class _DesignBuilder:
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
         self.multiplicities = list(filter(None, multiplicities.values()))
         terms = tuple(self.term(term, where) for term in formula.terms)
-        absorbed = tuple(self.absorbed(name) for name in settings.absorb)
+        absorbed = tuple(map(self.absorbed, absorbed_terms(settings.absorb)))
         # An absorbed factor has an intercept in it.
-        intercept = (DesignTerm(Intercept()),) if formula.intercept and not absorbed else ()
+        intercept = (DesignTerm(Intercept()),) if formula.intercept and not settings.absorbed_factors else ()
         where, names = f"{self.where}.std_errors", settings.errors.columns
         columns = [self.column(name, where) for name in names]
         clusters = clusters_of(settings.errors, columns, self.files, self.dictionary, where)
@@ -347,10 +349,16 @@ class _DesignBuilder:
         )
         return tuple(of_products[1:].tolist())
 
-    def absorbed(self, name: str) -> DesignTerm:
-        where, factor = f"{self.where}.absorb", Absorbed(name)
-        self.categorical[name] = self.categorical_factor(factor, self.column(name, where), where)
-        return DesignTerm(factor, (name,))
+    def absorbed(self, term: Absorbed | AbsorbedSlope) -> DesignTerm:
+        where, name = f"{self.where}.absorb", term.column
+        if name not in self.categorical or isinstance(term, Absorbed):
+            self.categorical[name] = self.categorical_factor(Absorbed(name), self.column(name, where), where)
+        if isinstance(term, Absorbed):
+            return DesignTerm(term, (name,))
+        if term.slope not in self.numeric:
+            column = self.column(term.slope, where)
+            self.numeric[term.slope] = self.numeric_factor(Covariate(term.slope), column, where)
+        return DesignTerm(term, (name,), (term.slope,))
 
     def add(self, factors: dict[str, Categorical], factor: Categorical, where: str) -> None:
         """Keep a factor; two of one name must ask for the same reference level."""

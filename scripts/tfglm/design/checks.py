@@ -264,6 +264,11 @@ def check_absorbed_size(design: Design, where: str) -> None:
     sizes = {design.parts[k].term.name: design.parts[k].size for k in design.absorbed_parts}
     widest = max(sizes, key=sizes.__getitem__)
     others, kind = sum(sizes.values()) - sizes[widest], design.inference.std_errors
+    slopes = next((design.parts[k].term.name for k in design.absorbed_parts if design.parts[k].multiplier), None)
+    if kind in BY_LEVERAGE and slopes:
+        raise UserError(
+            f"{where}.std_errors: there are no leverages beside absorbed slopes, as `{slopes}`; use `HC1` or `cluster(column)`"
+        )
     if kind in BY_LEVERAGE and others > MOST_FOR_LEVERAGE:
         raise UserError(
             f"{where}.std_errors: {kind} needs the leverage of each row, and so the inverse of a dense matrix of the {others:,} "

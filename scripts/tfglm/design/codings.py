@@ -74,7 +74,7 @@ def coded_factors(design: Design, part: Part) -> list[str]:
         return []
     earlier = [other for other in design.parts if other.where.start < part.where.start]
     before = [(other.grouping, other.multiplier) for other in earlier if other.term.equation == part.term.equation]
-    before += [((), ())] if design.absorbed else []  # in an absorbed factor
+    before += [((), ())] if design.absorbs_constant else []  # in an absorbed factor
     return [
         name
         for name in part.grouping

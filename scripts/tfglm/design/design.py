@@ -22,7 +22,17 @@ from tfglm.design.specification import GivenPenalty, Inference, Instruments, Lik
 from tfglm.design.terms import DesignTerm, Part, Smoothing
 from tfglm.families import Family
 from tfglm.families.gaussian import Gaussian
-from tfglm.formula.terms import INTERCEPT, THRESHOLD, FunctionCall, RandomEffects, Term, as_stored, from_stored
+from tfglm.formula.parts import absorbed_terms
+from tfglm.formula.terms import (
+    INTERCEPT,
+    THRESHOLD,
+    Absorbed,
+    FunctionCall,
+    RandomEffects,
+    Term,
+    as_stored,
+    from_stored,
+)
 
 
 @dataclass(frozen=True)
@@ -239,20 +249,35 @@ class Design:
         return self.parts[self.absorbed_parts[0]].where.start if self.absorbed_parts else self.size
 
     @cached_property
+    def absorbed_groupings(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the absorbed parts by factor: its effects, then its slopes."""
+        groupings = dict.fromkeys(self.parts[k].grouping for k in self.absorbed_parts)
+        return tuple(tuple(k for k in self.absorbed_parts if self.parts[k].grouping == each) for each in groupings)
+
+    @property
+    def absorbs_constant(self) -> bool:
+        """Whether a factor has absorbed effects, and not slopes alone."""
+        return any(isinstance(term, Absorbed) for term in absorbed_terms(self.absorbed))
+
+    @cached_property
     def reported(self) -> "Design":
         """The design without the absorbed factors, as the tables show it."""
         if not self.absorbed_parts:
             return self
-        factors = tuple(factor for factor in self.categorical if factor.name not in self.absorbed)
         terms = tuple(term for term in self.terms if term.name not in self.absorbed)
-        return replace(self, terms=terms, categorical=factors)
+        reported = {name for term in terms for name in (*term.categorical, *term.numeric)}
+        absorbed = {name for term in self.terms for name in (*term.categorical, *term.numeric)} - reported
+        factors = tuple(factor for factor in self.categorical if factor.name not in absorbed)
+        numeric = tuple(factor for factor in self.numeric if factor.name not in absorbed)
+        return replace(self, terms=terms, categorical=factors, numeric=numeric)
 
     @property
     def constant(self) -> slice | None:
         """The places of coefficients that add the same to the linear predictor of each row: the intercept, or in its place the
         levels of an absorbed factor."""
-        if self.absorbed_parts:
-            return self.parts[self.absorbed_parts[0]].where
+        for part in (self.parts[k] for k in self.absorbed_parts):
+            if not part.multiplier:
+                return part.where
         return slice(0, 1) if self.intercept is not None else None
 
     @cached_property

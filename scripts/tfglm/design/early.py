@@ -57,7 +57,7 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
             with problems.collected():
                 combinations = combinations_of(model, formula)
                 named = {"reference": model.reference, "pairwise": model.pairwise, **combinations}
-                check_absorbed(place, model.absorb, named)
+                check_absorbed(place, model.absorbed_factors, named)
                 check_not_smooth(place, formula, named)
                 with problems.collected():
                     constants = constants_of(model, formula)
@@ -75,7 +75,7 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
 
 def constants_of(model: ModelConfig, formula: Formula) -> dict[str, bool]:
     """The terms that are in no formula, and whether they have levels. With absorbed factors there is no intercept."""
-    if not formula.intercept or model.absorb:
+    if not formula.intercept or model.absorbed_factors:
         return {}
     return {THRESHOLD: True} if FAMILIES[model.family].is_ordered else {INTERCEPT: False}
 

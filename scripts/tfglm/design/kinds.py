@@ -8,6 +8,7 @@ from tfglm.errors import Problems, UserError, closest, nearest, short
 from tfglm.families import FAMILIES
 from tfglm.formula.names import is_of_term, term_in
 from tfglm.formula.parse import parse, parse_factor
+from tfglm.formula.parts import absorbed_terms
 from tfglm.formula.read import columns_of
 from tfglm.formula.terms import INTERCEPT, CategoricalFactor, Formula, RandomEffects, Smooth, Term
 
@@ -65,6 +66,11 @@ def check_kinds(
         for name in settings.roles.get(key, []):
             with problems.collected():
                 refuse_image(f"{where}.{key}", name, kinds)
+    for term in absorbed_terms(getattr(settings, "absorb", ())):
+        if kinds.get(term.columns[-1]) == "text" and len(term.columns) > 1:
+            problems.messages.append(
+                f"{where}.absorb: `{term.name}`: `{term.columns[-1]}` is text, which has no slope; name a number"
+            )
     problems.check()
 
 
@@ -86,7 +92,7 @@ def instruments_of(where: str, settings: RowsConfig, formula: Formula) -> tuple[
         raise UserError(
             f"{key}: `{known}` is a term of the formula, so it is no instrument for other terms; remove it from one of the two"
         )
-    if absorbed := next((term.name for term in terms if {*term.columns} <= {*settings.absorb}), None):
+    if absorbed := next((term.name for term in terms if {*term.columns} <= {*settings.absorbed_factors}), None):
         raise UserError(f"{key}: `{absorbed}` is absorbed, which leaves nothing of it; remove it")
     return tuple(term.name for term in endogenous), terms
 

@@ -50,7 +50,7 @@ def form_of(design: Design, part: Part) -> int:
     # Instruments change no form of another part, as the results have none.
     excluded = design.instruments.terms if design.instruments else ()
     present = {(o.grouping, o.multiplier) for o in design.parts if o is part or o.term not in excluded}
-    if design.absorbed:
+    if design.absorbs_constant:
         present.add(((), ()))  # by any absorbed factor
     has_earlier = any(design.numeric_by_name[name].earlier_of(position) for name, position in part.multiplier)
     for form in (APART, CENTRED) if has_earlier else (CENTRED,):

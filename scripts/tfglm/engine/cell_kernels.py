@@ -130,8 +130,9 @@ def fill_left(left, i, absorbed, loadings, parts, columns, groups, numbers):
     left[:] = 0.0
     for a in range(len(absorbed)):
         level = absorbed[a, 1] + np.int64(groups[absorbed[a, 0], i])
+        number = numbers[absorbed[a, 2], i] if absorbed[a, 2] >= 0 else 1.0
         for c in range(len(left)):
-            left[c] -= loadings[level, c]
+            left[c] -= number * loadings[level, c]
     for k in range(len(parts)):
         place = parts[k, 0] + (np.int64(groups[parts[k, 1], i]) if parts[k, 1] >= 0 else 0)
         if columns[place] >= 0:
@@ -198,9 +199,9 @@ def add_left(
     is 1, it adds the squares of `left` times the scores.
     Without clusters, it adds the products of `left` times the squared scores to `products` [columns, columns].
 
-    `absorbed` int64 [factors, 2] has the row of each factor in `groups`, and the start of its levels in `loadings` [levels,
-    columns]. `parts` is as in `kernels.add_linear_predictor`. `columns` int64 [coefficients] numbers the free coefficients,
-    with -1 for others.
+    `absorbed` int64 [parts, 3] has the row of each absorbed part in `groups`, the start of its levels in `loadings` [levels,
+    columns], and the row of its multiplier in `numbers`, or -1. `parts` is as in `kernels.add_linear_predictor`. `columns` int64
+    [coefficients] numbers the free coefficients, with -1 for others.
     """
     for i in range(len(score)):
         if frequency[i] <= 0:

@@ -10,8 +10,8 @@ instead of summing them.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
+from functools import cached_property, reduce
+from itertools import combinations, product
 
 import numpy as np
 
@@ -26,34 +26,43 @@ from tfglm.engine.sums import WEIGHT
 NO_CLUSTER = -1
 """The number for a level without rows."""
 
+NO_NUMBERS = np.zeros((0, 0))
 
-def pairs_of_absorbed(design: Design) -> list[tuple[int, int]]:
-    """The numbers of all two absorbed parts."""
-    return list(combinations(design.absorbed_parts, 2))
+
+def pairs_of_absorbed(design: Design) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The numbers of the parts of all two absorbed factors."""
+    return list(combinations(design.absorbed_groupings, 2))
 
 
 class LevelPairs:
-    """The pairs of levels that the rows of a call have, and the sum of the weights of each."""
+    """The pairs of levels that the rows of a call have, and for each the sums of the weights, times the numbers of slopes: one
+    sum for each two parts. `multipliers` has the number of each part, -1 for effects."""
 
-    def __init__(self, design: Design, rows: int) -> None:
+    def __init__(self, design: Design, rows: int, multipliers: np.ndarray) -> None:
         self._jobs, self._tables = [], []
-        for j, k in pairs_of_absorbed(design):
-            first, second = (design.groupings.index(design.parts[part].grouping) for part in (j, k))
-            size = design.parts[k].size
-            most = min(rows, design.parts[j].size * size)
-            self._jobs.append((first, second, size))
-            self._tables.append((empty_slots(most), np.empty(most, np.int64), np.zeros(most)))
+        for pair in pairs_of_absorbed(design):
+            (first, larger), (second, size) = (
+                (design.groupings.index(design.parts[parts[0]].grouping), design.parts[parts[0]].size) for parts in pair
+            )
+            most, factors = min(rows, larger * size), list(product(*(multipliers[list(parts)] for parts in pair)))
+            self._jobs.append((first, second, size, factors))
+            self._tables.append((empty_slots(most), np.empty(most, np.int64), np.zeros((len(factors), most))))
         self._counts = [0] * len(self._jobs)
 
-    def add(self, groups: np.ndarray, kept: np.ndarray, weight: np.ndarray | None) -> None:
+    def add(
+        self, groups: np.ndarray, kept: np.ndarray, weight: np.ndarray | None = None, numbers: np.ndarray = NO_NUMBERS
+    ) -> None:
         """Number the pairs of rows with `groups` [groupings, rows]; only rows with positive `kept` [rows] count. Without
-        weights nothing is summed."""
-        numbers = np.empty(len(kept), np.int32)
-        for job, ((first, second, size), (slots, keys, sums)) in enumerate(zip(self._jobs, self._tables, strict=True)):
-            args = (groups[first], groups[second], size, kept, slots, keys, self._counts[job], numbers)
+        weights nothing is summed. `numbers` [multipliers, rows] are those of slopes."""
+        places = np.empty(len(kept), np.int32)
+        for job, ((first, second, size, factors), (slots, keys, sums)) in enumerate(
+            zip(self._jobs, self._tables, strict=True)
+        ):
+            args = (groups[first], groups[second], size, kept, slots, keys, self._counts[job], places)
             self._counts[job] = number_rows(*args)
-            if weight is not None:
-                add_numbered(sums, numbers, weight)
+            for total, multiplied in zip(sums, factors, strict=True):
+                if weight is not None:
+                    add_numbered(total, places, reduce(np.multiply, (numbers[k] for k in multiplied if k >= 0), weight))
 
     def keys(self) -> list[np.ndarray]:
         """Return for each pair of factors the pairs of levels, `first * levels of the second + second`, in order of
@@ -62,9 +71,9 @@ class LevelPairs:
         return [keys[:count] for (_, keys, _), count in zip(tables, self._counts, strict=True)]
 
     def sums(self) -> list[np.ndarray]:
-        """The sums by pair, in the same order. Other arrays are freed."""
+        """The sums by pair for each two parts, in the same order. Other arrays are freed."""
         tables, self._tables = self._tables, []
-        return [sums[:count] for (*_, sums), count in zip(tables, self._counts, strict=True)]
+        return [total[:count] for (*_, sums), count in zip(tables, self._counts, strict=True) for total in sums]
 
 
 class PairPass(Pass):
@@ -74,11 +83,13 @@ class PairPass(Pass):
     def begin(self, state: Mapping[str, np.ndarray], rows: int) -> tuple[LevelPairs, np.ndarray]:
         design = self._passes.design
         levels = design.size - design.reported_size
-        return LevelPairs(design, rows), np.full((len(design.inference.clusters), 2, levels), float(NO_CLUSTER))
+        return LevelPairs(design, rows, self._passes.parts[:, 2]), np.full(
+            (len(design.inference.clusters), 2, levels), float(NO_CLUSTER)
+        )
 
     def map(self, block: Evaluated, partial: tuple[LevelPairs, np.ndarray]) -> None:
         design, rows, (cells, ends) = self._passes.design, block.rows, partial
-        cells.add(rows.groups, rows.frequency, None)
+        cells.add(rows.groups, rows.frequency)
         groups = rows.crossed_groups
         for number, (lowest, highest) in enumerate(ends):
             for k in design.absorbed_parts:
@@ -107,12 +118,12 @@ class PairedPass(Pass):
         return self._passes.named(next(name for name, paired in BY_PAIR.items() if paired == self.name))
 
     def begin(self, state: Mapping[str, np.ndarray], rows: int) -> tuple[np.ndarray, LevelPairs]:
-        return self.sums.start(), LevelPairs(self._passes.design, rows)
+        return self.sums.start(), LevelPairs(self._passes.design, rows, self._passes.parts[:, 2])
 
     def map(self, block: Evaluated, partial: tuple[np.ndarray, LevelPairs]) -> None:
         sums, cells = partial
         weight = self.sums.stages[-1].values(block)[WEIGHT]
-        cells.add(block.rows.groups, block.rows.frequency, np.asarray(weight))
+        cells.add(block.rows.groups, block.rows.frequency, np.asarray(weight), block.numbers)
         self.sums.map(block, sums)
 
     def vector(self, partial: tuple[np.ndarray, LevelPairs]) -> np.ndarray:
@@ -165,11 +176,9 @@ class LeftPass(Pass):
 
     @cached_property
     def _absorbed(self) -> np.ndarray:
-        """The place of the grouping of each absorbed factor, and where its levels start in `loadings`."""
-        design = self._passes.design
-        parts = [design.parts[k] for k in design.absorbed_parts]
-        starts = [(design.groupings.index(each.grouping), each.where.start - design.reported_size) for each in parts]
-        return np.array(starts, np.int64)
+        """The place of the grouping of each absorbed part, where its levels start in `loadings`, and its multiplier."""
+        parts = self._passes.parts[list(self._passes.design.absorbed_parts)]
+        return np.stack([parts[:, 1], parts[:, 0] - self._passes.design.reported_size, parts[:, 2]], axis=1)
 
     def map(self, block: Evaluated, partial: Left) -> None:
         design, rows = self._passes.design, block.rows

@@ -67,8 +67,8 @@ def equations_of(design: Design, *parts: Part) -> tuple[int, ...]:
 
 
 def block_pairs(design: Design) -> list[tuple[int, int]]:
-    """Return the numbers of the pairs of parts whose blocks of X'WX are summed: without pairs of absorbed parts (engine.cells). A
-    part without groups comes before others, and the eliminated ones last."""
+    """Return the numbers of the pairs of parts whose blocks of X'WX are summed: without pairs of absorbed factors (engine.cells).
+    A part without groups comes before others, and the eliminated ones last."""
     last, absorbed = design.eliminated_parts, design.absorbed_parts
     single = [k for k, part in enumerate(design.parts) if not part.grouping]
     grouped = [k for k, part in enumerate(design.parts) if part.grouping]
@@ -78,7 +78,7 @@ def block_pairs(design: Design) -> list[tuple[int, int]]:
         *(
             (k, j) if j in last and k not in last else (j, k)
             for j, k in combinations(grouped, 2)
-            if not (j in absorbed and k in absorbed)
+            if not (j in absorbed and k in absorbed and design.parts[j].grouping != design.parts[k].grouping)
         ),
     ]
 

@@ -2,17 +2,20 @@
 `offset(log(n))`, and random effects of the combinations of two columns."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tfglm.errors import short
-from tfglm.formula.terms import BETWEEN_COLUMNS, NEVER
+from tfglm.formula.terms import BETWEEN_COLUMNS, NEVER, Absorbed, AbsorbedSlope
 from tfglm.formula.text import QUOTED, end_of_brackets
 
 NESTED = re.compile(r"\(([^()|]*)(\|\|?)\s*(\w+(?:\s*[/:]\s*\w+)+)\s*\)")
 """lme4's random effects of nested factors, `(1 | a/b)`, and of combinations, `(1 | a:b)`."""
 
 EVENT_STUDY = re.compile(rf"{QUOTED.pattern}|(?<![\w.])sunab\(\s*(\w+)\s*,\s*(\w+)\s*[,)]")
+
+ABSORBED = re.compile(r"([A-Za-z]\w*)\s*(?:(\[\[?)([\w\s,]*)(\]\]?))?")
+"""A column to absorb, with slopes in brackets: `g[x, z]` has effects and slopes, and `g[[x, z]]` slopes alone."""
 
 OFFSET = re.compile(rf"{QUOTED.pattern}|(?<![\w.])offset\(")
 
@@ -51,23 +54,43 @@ def parts_of(formula: str) -> Parts:
     absorb = list[str]()
     derive = dict(parts.derive)
     for text in (each.strip() for part in others for each in part.split("+")):
-        names = [name.strip(" \t\n`") for name in text.split("^")]
+        columns, bracket, slopes = text.partition("[")
+        names = [name.strip(" \t\n`") for name in columns.split("^")]
         if not all(name.isidentifier() for name in names) and text != "0":
-            slope = (
-                "; write a slope at each level of g as the term C(g):x, or as a random effect (0 + x | g)"
-                if "[" in text
-                else ""
-            )
             raise ValueError(
-                f"`{short(text) or 'nothing'}` after the `|` cannot be absorbed; name columns, joined by +, or combinations by "
-                f"^{slope}"
+                f"`{short(text) or 'nothing'}` after the `|` cannot be absorbed; name columns, joined by +, or combinations by ^"
             )
         if len(names) > 1:
             derive |= dict([combination(names)])
-        absorb += ["_".join(names)] if text != "0" else []
+        absorb += ["_".join(names) + bracket + slopes.replace("`", "")] if text != "0" else []
     return replace(
         parts, formula=f"{left}~{parts.formula.rstrip()}", absorb=tuple(absorb), derive=tuple(derive.items())
     )
+
+
+def absorbed_terms(texts: Iterable[str]) -> list[Absorbed | AbsorbedSlope]:
+    """The terms of `absorb`, those of a column together, its effects first. Raises ValueError for a text that names no column.
+
+    >>> [term.name for term in absorbed_terms(["firm[[age]]", "worker[year, age]", "firm"])]
+    ['firm', 'firm[[age]]', 'worker', 'worker[[year]]', 'worker[[age]]']
+    """
+    by_column: dict[str, list[Absorbed | AbsorbedSlope]] = {}
+    for text in texts:
+        match = ABSORBED.fullmatch(text.strip())
+        slopes = [name.strip() for name in (match[3] or "").split(",")] if match and match[2] else []
+        if not match or len(match[2] or "") != len(match[4] or "") or not all(map(str.isidentifier, slopes)):
+            raise ValueError(
+                f"`{short(text)}` cannot be absorbed; name a column g, or slopes of numbers at its levels too, as g[x, z], or "
+                f"alone, as g[[x, z]]"
+            )
+        terms = by_column.setdefault(match[1], [])
+        terms += [Absorbed(match[1])] if len(match[2] or "") < 2 else []
+        terms += [AbsorbedSlope(match[1], slope=name) for name in slopes]
+    return [
+        term
+        for terms in by_column.values()
+        for term in sorted(dict.fromkeys(terms), key=lambda term: isinstance(term, AbsorbedSlope))
+    ]
 
 
 def with_instruments(parts: Parts, instruments: str) -> Parts:

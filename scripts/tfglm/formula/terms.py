@@ -199,6 +199,21 @@ class Absorbed(CategoricalFactor):
 
 
 @dataclass(frozen=True)
+class AbsorbedSlope(CategoricalFactor):
+    """The slopes of a number at the levels of a column, which are not reported."""
+
+    slope: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.column}[[{self.slope}]]"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column, self.slope)
+
+
+@dataclass(frozen=True)
 class Transformed(Covariate):
     """Functions of a column, as `written`: one number as of `log(x)`, or several as of `poly(x, 3)`. Those of `s(x, z)` have the
     column z `beside` theirs."""
@@ -345,6 +360,7 @@ STORED = (
     Intercept,
     Covariate,
     Absorbed,
+    AbsorbedSlope,
     CategoricalFactor,
     EventStudy,
     Transformed,

@@ -148,8 +148,8 @@ def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | 
 
 
 def absorbed_effects(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | None:
-    """How many levels of each absorbed factor have an effect, which were left out, and how much the effects vary over the rows
-    of the largest connected set; None without absorbed factors."""
+    """How many levels of each absorbed factor have an effect or a slope, which were left out, and how much these vary over the
+    rows of the largest connected set; None without absorbed factors."""
     columns = {
         "effects": "levels",
         "left out: a single row": "singletons",
@@ -159,10 +159,10 @@ def absorbed_effects(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | Non
     }
     rows = [
         {"": words.term(each["factor"])}
-        | {name: f"{each[key]:,}" for name, key in columns.items()}
+        | {name: f"{each[key]:,}" if key in each else "" for name, key in columns.items()}
         | {"standard deviation of effects": significant(each["variance_of_effects"] ** 0.5, 4)}
         for each in fit.get("absorbed", {}).get("factors", [])
-        if "connected_sets" in each  # absent in a fit of an earlier version
+        if "variance_of_effects" in each  # absent in a fit of an earlier version
     ]
     return pd.DataFrame(rows) if rows else None
 

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import combinations
 from typing import Self
 
 import numpy as np
@@ -41,6 +42,10 @@ from tfglm.solvers.run import Run
 from tfglm.solvers.separation import terms_in
 from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, SparsePart, eliminate, factor
 
+SAME = 1e-9
+"""The levels of a factor determine a number if so little remains of its sum of squares; sums over all rows have larger rounding
+errors than those by level."""
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -68,7 +73,7 @@ def keep(before: Kept, run: Run) -> Kept:
     workload, counts = before.workload, before.counts
     design, family = workload.design, workload.design.distribution
     plain = {part.grouping for part in design.parts if not part.multiplier}
-    absorbed = {design.parts[k].grouping for k in design.absorbed_parts}
+    absorbed = {design.parts[k].grouping for k in design.absorbed_parts} & plain
     singletons, separated = dict(before.singletons), dict(before.separated)
     rows_separated = before.rows_separated
 
@@ -114,8 +119,8 @@ class CellIndex:
     """The pairs of levels that occur in the rows.
 
     `places` maps a signature of the workload's calls to one list for each call. The list has an array for each pair of
-    factors: the positions of the call's pairs of levels in the pattern. `sizes` counts the pairs of levels of each pair of
-    factors. `nested` are the absorbed parts whose levels each belong to one cluster of some column.
+    factors, and each two of their parts: the positions of the call's pairs of levels in the pattern. `sizes` counts the pairs of
+    levels of each pair of factors. `nested` are the absorbed parts whose levels each belong to one cluster of some column.
     """
 
     pattern: Pattern
@@ -153,9 +158,11 @@ class CellIndex:
         keys = [table.keys for table in numbered]
         del numbered  # frees its tables
         pattern, of_keys = Pattern.of(design, keys)
-        for of_call in (of_call for calls in places.values() for of_call in calls):
-            for numbers, of_pair in zip(of_call, of_keys, strict=True):
-                numbers[:] = of_pair[numbers]
+        sums = [len(first) * len(second) for first, second in pairs]
+        for of_calls in places.values():
+            for number, of_pairs in enumerate(of_calls):
+                of_sums = (numbers for numbers, count in zip(of_pairs, sums, strict=True) for _ in range(count))
+                of_calls[number] = [positions[numbers] for numbers, positions in zip(of_sums, of_keys, strict=True)]
         return cls(pattern, places, tuple(map(len, keys)), frozenset(nested))
 
     def sum(
@@ -204,6 +211,8 @@ class AbsorbedObjective(Objective):
 
     index: CellIndex
     kept: Kept
+    redundant_slopes: int = 0
+    """Sums of the slopes of connected levels that effects of another factor determine, or slopes of an earlier one."""
 
     @classmethod
     def of(cls, counted: CountedRows, run: Run) -> Self:
@@ -254,7 +263,7 @@ class AbsorbedObjective(Objective):
         of_reported = Blocks(blocks.dense, np.zeros(0, int), blocks.a, np.zeros((len(schur), 0)), np.zeros(0))
         aliased, null = null_vectors(of_reported, design.reported_size, schur)
         kept = ~np.isin(blocks.dense, aliased)
-        less = self.without_aliased(aliased, null)
+        less = self._without_constant_slopes(blocks.sparse).without_aliased(aliased, null)
         if self.separation:
             later = null[~np.isin(aliased, self.separation.held)]
             others = np.hstack([later, -later[:, blocks.dense] @ projection.T])
@@ -267,6 +276,37 @@ class AbsorbedObjective(Objective):
                 f"nothing to estimate\n  absorb fewer factors, or add covariates that vary within their levels"
             )
         return Solution(less, replace(point, blocks=blocks), near)
+
+    def _without_constant_slopes(self, sparse: SparsePart) -> Self:
+        """The objective without the slopes of levels whose rows have one value of the number. Raises UserError if no level has
+        several."""
+        design, pattern = self.design, sparse.pattern
+        start, status, redundant = design.reported_size, self.status.copy(), 0
+        if not any(design.parts[k].multiplier for k in design.absorbed_parts):
+            return self
+        pivots = sparse.orthogonal[0].diagonal if pattern.has_slopes else sparse.diagonal
+        status[start:][(pivots == 0) & (status[start:] == FREE)] = ALIASED
+        for number, parts in enumerate(design.absorbed_groupings):
+            for part in (design.parts[k] for k in parts if design.parts[k].multiplier):
+                where = part.where
+                if not np.any(status[where] == FREE):
+                    raise UserError(
+                        f"models.{design.model}.absorb: `{part.term.name}`: {part.multiplier[0][0]} is constant within each "
+                        f"level of {part.grouping[0]}, which leaves no slope; remove it"
+                    )
+                slopes = np.zeros(pattern.size)
+                slopes[where.start - start : where.stop - start] = 1.0
+                sums = sparse.times(slopes[:, None])[:, 0]
+                total, counts = float(slopes @ sums), [0]
+                for other, of_other in enumerate(design.absorbed_groupings):
+                    weight, of_levels = sparse.diagonal[pattern.effects(other)], sums[pattern.effects(other)]
+                    explained = np.divide(of_levels**2, weight, out=np.zeros_like(weight), where=weight > 0).sum()
+                    by_effects = pattern.has_effects[other] and total - explained <= SAME * total
+                    by_slopes = other < number and part.multiplier in [design.parts[j].multiplier for j in of_other]
+                    if other != number and (by_effects or by_slopes):
+                        counts.append(pattern.components(*sorted((number, other)))[0])
+                redundant += max(counts)
+        return replace(self, status=status, redundant_slopes=redundant)
 
     def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
         design = self.design
@@ -320,13 +360,14 @@ class AbsorbedObjective(Objective):
     def identified(self) -> int:
         """The number of absorbed coefficients that the rows identify."""
         levels = int(np.count_nonzero(self.free[self.design.reported_size :]))
-        return levels - sum(self.index.pattern.redundant)
+        return levels - sum(self.index.pattern.redundant) - self.redundant_slopes
 
     @property
     def identified_by_clusters(self) -> int:
-        """The same, but a factor nested in the clusters counts as one coefficient, as in fixest."""
+        """The same, but the effects of a factor nested in the clusters count as one coefficient, as in fixest. Its slopes are
+        counted, as there."""
         design, count = self.design, self.identified
-        for k in self.index.nested:
+        for k in (k for k in self.index.nested if not design.parts[k].multiplier):
             count -= int(np.count_nonzero(self.free[design.parts[k].where])) - 1
         return max(count, 1)
 
@@ -421,7 +462,7 @@ class AbsorbedObjective(Objective):
         left_out = int(counts["rows"] - self.counts["rows"])
         unknown = self.separated_across
         factors = []
-        for number, k in enumerate(design.absorbed_parts):
+        for number, k in ((number, k) for number, parts in enumerate(design.absorbed_groupings) for k in parts):
             part = design.parts[k]
             factors.append(
                 {
@@ -429,9 +470,9 @@ class AbsorbedObjective(Objective):
                     "levels": int(np.count_nonzero(self.free[part.where])),
                     "singletons": len(self.kept.singletons.get(part.grouping, ())),
                     "separated": int(np.count_nonzero(self.status[part.where] == SEPARATED)),
-                    "redundant": self.index.pattern.redundant[number],
+                    **({} if part.multiplier else {"redundant": self.index.pattern.redundant[number]}),
                     "nested_in_clusters": k in self.index.nested,
-                    **self.effects(number, fitted.coefficients),
+                    **(self.slopes if part.multiplier else self.effects)(number, k, fitted.coefficients),
                 }
             )
         return {
@@ -444,17 +485,29 @@ class AbsorbedObjective(Objective):
             "absorbed": {
                 "factors": factors,
                 "coefficients": self.identified,
+                **({"redundant_slopes": self.redundant_slopes} if self.redundant_slopes else {}),
                 "pairs_of_levels": sum(self.index.sizes),
                 "rows_left_out": left_out,
                 "rows_of_singletons": left_out - self.kept.rows_separated - rows_across,
             },
         }
 
-    def effects(self, number: int, coefficients: np.ndarray) -> dict[str, float | int]:
-        """The connected sets of the levels of absorbed factor `number`, the rows of the largest set, and the variance of the
-        estimated effects over these rows. Effects of two sets cannot be compared. The variance has the sampling errors of
-        the effects in it (Andrews et al., Journal of the Royal Statistical Society A 171, 2008)."""
-        part = self.design.parts[self.design.absorbed_parts[number]]
+    def slopes(self, number: int, k: int, coefficients: np.ndarray) -> dict[str, float | int]:
+        """The levels with rows of one value of the number of part `k`, and the variance over the rows of the other slopes."""
+        part = self.design.parts[k]
+        rows = np.where(self.free[part.where], self.counts["rows", self.design.groupings.index(part.grouping)], 0.0)
+        name, place = part.multiplier[0]
+        slopes = coefficients[part.where] / self.design.numeric_by_name[name].scale[place]
+        return {
+            "constant_levels": int(np.count_nonzero(self.status[part.where] == ALIASED)),
+            "variance_of_effects": float(np.average((slopes - np.average(slopes, weights=rows)) ** 2, weights=rows)),
+        }
+
+    def effects(self, number: int, k: int, coefficients: np.ndarray) -> dict[str, float | int]:
+        """The connected sets of the levels of absorbed factor `number`, whose part is `k`, the rows of the largest set, and the
+        variance of the estimated effects over these rows. Effects of two sets cannot be compared. The variance has the sampling
+        errors of the effects in it (Andrews et al., Journal of the Royal Statistical Society A 171, 2008)."""
+        part = self.design.parts[k]
         rows = self.counts["rows", self.design.groupings.index(part.grouping)]
         sets = self.index.pattern.sets(number)
         by_set = np.bincount(sets, rows)
@@ -469,8 +522,13 @@ class AbsorbedObjective(Objective):
     def remarks(self) -> list[str]:
         """Remarks about separated rows, and about groups of absorbed levels that no row connects."""
         design, redundant, separation = self.design, self.index.pattern.redundant, self.separation
-        names = [design.parts[k].term.name for k in design.absorbed_parts]
-        remarks = []
+        names = [design.parts[parts[0]].term.name for parts in design.absorbed_groupings]
+        remarks = [
+            f"{constant:,} of {part.size:,} levels of `{part.grouping[0]}` have no slope of `{part.multiplier[0][0]}`: it is "
+            f"constant in the rows of each, or other slopes determine it"
+            for part in (design.parts[k] for k in design.absorbed_parts)
+            if part.multiplier and (constant := int(np.count_nonzero(self.status[part.where] == ALIASED)))
+        ]
         if separation:
             together = ", ".join(f"`{term}`" for term in terms_in(design, np.abs(separation.direction)))
             remarks.append(
@@ -501,6 +559,9 @@ def sparse_blocks(design: Design, sums: Sums, cells: np.ndarray, pattern: Patter
                 rows = rank[part.where]
                 b[rows[rows >= 0], columns] = np.atleast_2d(sums["block", j, k])[rows >= 0]
     diagonal = np.concatenate([sums["block", k, k] for k in design.absorbed_parts])
+    of_levels = (pair for parts in design.absorbed_groupings for pair in combinations(parts, 2))
+    within = [sums["block", j, k] if ("block", j, k) in sums else sums["block", k, j] for j, k in of_levels]
+    cells = np.concatenate([cells, *within]) if within else cells
     return SparseBlocks(dense, np.arange(start, design.size), a, b, diagonal, SparsePart(pattern, diagonal, cells))
 
 
@@ -508,8 +569,9 @@ def formal(design: Design, status: np.ndarray, rows: np.ndarray) -> tuple[np.nda
     """The reported coefficients that the formula makes redundant, and the directions that show it, [held, reported]. These
     coefficients are held at zero. An absorbed factor contains an intercept."""
     reported = design.reported
-    full = replace(reported, terms=(DesignTerm(Intercept()), *reported.terms), absorbed=())
-    present = np.isin(status[: reported.size], (FREE, REFERENCE))
-    null = (to_fit_scale(full) @ null_space(full, np.append(True, present), list(full.slices)).T).T[:, 1:]
+    constant = (DesignTerm(Intercept()),) * design.absorbs_constant
+    full = replace(reported, terms=(*constant, *reported.terms), absorbed=())
+    present = np.append(np.ones(len(constant), bool), np.isin(status[: reported.size], (FREE, REFERENCE)))
+    null = (to_fit_scale(full) @ null_space(full, present, list(full.slices)).T).T[:, len(constant) :]
     null = null[np.abs(null).max(1, initial=0.0) > 0]
     return hold(null, most_frequent_first(reported, rows[: reported.size]))

@@ -134,7 +134,8 @@ class FisherScoring(Descent):
             return
         gradient = self.objective.gradient(self.point)
         direction = self.factored.solve(gradient)
-        self.last, self.step, self.square = self.step, -direction, float(direction @ gradient)
+        # Rounding errors of a singular matrix can be negative.
+        self.last, self.step, self.square = self.step, -direction, abs(float(direction @ gradient))
         dispersion = self.objective.dispersion(self.point, self.df_residual)
         self.lambda_squared = self.square / dispersion if dispersion else np.inf
 

@@ -7,7 +7,7 @@ levels. The connected components of each two factors show which coefficients the
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import scipy.sparse
@@ -69,13 +69,17 @@ NOWHERE = Sparsity(np.zeros(1, np.int32), np.zeros(0, np.int32), 0)
 class Pattern:
     """The positions of the entries of M outside its diagonal (solvers.sparse_information).
 
-    `size` = m is the number of levels of all absorbed factors. `factors` are the slices of each factor, and number `largest`
-    has the most levels. The other factors have o levels together. `with_largest` is the sparsity of E, [levels of the largest,
-    o]. `among` is the sparsity of the upper triangle of M_oo, [o, o]. Weights by pair list the entries of E, then of M_oo.
+    `size` = m is the number of coefficients of all absorbed factors. `factors` are the slices of each factor, and number
+    `largest` has the most coefficients. The other factors have o coefficients together. `with_largest` is the sparsity of E,
+    [coefficients of the largest, o]. `among` is the sparsity of the upper triangle of M_oo, [o, o]. Weights by pair list the
+    entries of E, then of M_oo. The first coefficients of a factor, one for each of its `levels`, are its effects if it
+    `has_effects`; slopes follow.
     """
 
     size: int
     factors: tuple[slice, ...]
+    levels: tuple[int, ...]
+    has_effects: tuple[bool, ...]
     largest: int
     with_largest: Sparsity
     among: Sparsity
@@ -84,25 +88,29 @@ class Pattern:
 
     @classmethod
     def of(cls, design: Design, keys: Sequence[np.ndarray]) -> tuple["Pattern", list[np.ndarray]]:
-        """The pattern, and the positions in the weights by pair for each pair of factors. `keys` has the pairs of levels
-        that occur, for each pair of factors (engine.cells)."""
-        parts = [design.parts[k] for k in design.absorbed_parts]
+        """The pattern, and the positions in the weights by pair: for each pair of factors, and for each two of their parts.
+        `keys` has the pairs of levels that occur, for each pair of factors (engine.cells)."""
+        parts = [[design.parts[k] for k in of_factor] for of_factor in design.absorbed_groupings]
         factors = tuple(
-            slice(part.where.start - design.reported_size, part.where.stop - design.reported_size) for part in parts
+            slice(of[0].where.start - design.reported_size, of[-1].where.stop - design.reported_size) for of in parts
         )
-        size, largest = design.size - design.reported_size, max(range(len(parts)), key=lambda k: parts[k].size)
-        pattern = cls(size, factors, largest, NOWHERE, NOWHERE)
+        size, widths = design.size - design.reported_size, [where.stop - where.start for where in factors]
+        largest, levels = max(range(len(parts)), key=widths.__getitem__), tuple(of[0].size for of in parts)
+        pattern = cls(size, factors, levels, tuple(not of[0].multiplier for of in parts), largest, NOWHERE, NOWHERE)
         with_largest: list[Placed] = []
         among: list[Placed] = []
         which: list[list[Placed]] = []
         for (first, second), of_pair in zip(combinations(range(len(parts)), 2), keys, strict=True):
             is_with_largest, by_second = largest in (first, second), second == largest
-            row = 0 if is_with_largest else pattern.place(first)
-            column = pattern.place(first if by_second else second)
-            which.append(with_largest if is_with_largest else among)
-            which[-1].append(Placed(of_pair, parts[second].size, by_second, row, column))
-        others = size - parts[largest].size
-        of_e, places_e = Sparsity.of(with_largest, parts[largest].size, others)
+            for i, k in product(range(len(parts[first])), range(len(parts[second]))):
+                of_first, of_second = i * levels[first], k * levels[second]
+                of_row, of_column = (of_second, of_first) if by_second else (of_first, of_second)
+                row = of_row + (0 if is_with_largest else pattern.place(first))
+                column = of_column + pattern.place(first if by_second else second)
+                which.append(with_largest if is_with_largest else among)
+                which[-1].append(Placed(of_pair, levels[second], by_second, row, column))
+        others = size - widths[largest]
+        of_e, places_e = Sparsity.of(with_largest, widths[largest], others)
         of_others, places_others = Sparsity.of(among, others, others)
         left = {id(with_largest): places_e, id(among): [len(of_e.columns) + places for places in places_others]}
         return replace(pattern, with_largest=of_e, among=of_others), [left[id(kind)].pop(0) for kind in which]
@@ -113,16 +121,26 @@ class Pattern:
 
     @property
     def eliminated(self) -> slice:
-        """The levels of the largest factor."""
+        """The coefficients of the largest factor."""
         return self.factors[self.largest]
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether some level has several coefficients."""
+        return self.size > sum(self.levels)
+
+    def effects(self, factor: int) -> slice:
+        """The first coefficients of a factor, one for each level."""
+        start = self.factors[factor].start
+        return slice(start, start + self.levels[factor])
 
     @cached_property
     def others(self) -> np.ndarray:
-        """The positions of the levels of all factors but the largest, [o]."""
+        """The positions of the coefficients of all factors but the largest, [o]."""
         return np.delete(np.arange(self.size), self.eliminated)
 
     def place(self, factor: int) -> int:
-        """The position of the first level of a factor among `others`. The factor is not the largest."""
+        """The position of the first coefficient of a factor among `others`. The factor is not the largest."""
         before = self.factors[factor].start
         return before - (self.eliminated.stop - self.eliminated.start if before > self.eliminated.start else 0)
 
@@ -133,7 +151,7 @@ class Pattern:
         entries = self.with_largest if is_with_largest else self.among
         by_row, by_column = (second, first) if second == self.largest else (first, second)
         (row, rows), (column, columns) = (
-            (0 if factor == self.largest else self.place(factor), self.factors[factor])
+            (0 if factor == self.largest else self.place(factor), self.effects(factor))
             for factor in (by_row, by_column)
         )
         above, component = np.full(self.size, -1, np.int32), np.empty(self.size, np.int32)
@@ -142,15 +160,17 @@ class Pattern:
         return number_components(above, component), component
 
     @cached_property
-    def _components(self) -> dict[tuple[int, int], tuple[int, np.ndarray]]:
-        return {pair: self.components(*pair) for pair in combinations(range(len(self.factors)), 2)}
+    def _of_effects(self) -> dict[tuple[int, int], tuple[int, np.ndarray]]:
+        """The components of each two factors with effects."""
+        with_effects = [factor for factor, has_effects in enumerate(self.has_effects) if has_effects]
+        return {pair: self.components(*pair) for pair in combinations(with_effects, 2)}
 
     def sets(self, factor: int) -> np.ndarray:
         """The connected set of each level of a factor, [levels]. Levels of one set are connected through each other factor."""
-        sets = np.zeros(self.factors[factor].stop - self.factors[factor].start, np.int64)
-        for pair, (count, component) in self._components.items():
+        sets = np.zeros(self.levels[factor], np.int64)
+        for pair, (count, component) in self._of_effects.items():
             if factor in pair:
-                sets = np.unique(sets * (count + 1) + component[self.factors[factor]] + 1, return_inverse=True)[1]
+                sets = np.unique(sets * (count + 1) + component[self.effects(factor)] + 1, return_inverse=True)[1]
         return sets
 
     @cached_property
@@ -162,7 +182,7 @@ class Pattern:
         not find. reghdfe counts the same way (Correia 2017).
         """
         return tuple(
-            max((self._components[before, factor][0] for before in range(factor)), default=0)
+            max((count for (_, second), (count, _) in self._of_effects.items() if second == factor), default=0)
             for factor in range(len(self.factors))
         )
 
@@ -175,9 +195,9 @@ class Pattern:
         their signs, each [entries].
         """
         directions = []
-        for (first, second), (_, component) in self._components.items():
+        for (first, second), (_, component) in self._of_effects.items():
             sign = np.zeros(self.size)
-            sign[self.factors[first]], sign[self.factors[second]] = 1.0, -1.0
+            sign[self.effects(first)], sign[self.effects(second)] = 1.0, -1.0
             component, sign = component[self.others], sign[self.others]
             there = np.flatnonzero((component >= 0) & (sign != 0))
             directions.append((there, component[there], sign[there]))

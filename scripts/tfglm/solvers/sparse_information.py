@@ -17,10 +17,15 @@ M is singular, because within a connected component the levels of two factors ha
 right side has the same equality. Its solutions make the same predictions. Conjugate gradients find a solution as if the matrix
 were not singular (Kaasschieter, Journal of Computational and Applied Mathematics 24, 1988). Rounding errors of right sides along
 the null directions are removed.
+
+A factor with slopes has several coefficients for each level, so that D_e is not diagonal. Then the coefficients of each level
+change to x = C y, so that C' M C has diagonal blocks by level (Gram-Schmidt on the columns of a level). All else is the same.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import ClassVar, Self
 
 import numpy as np
@@ -59,6 +64,9 @@ FEW_LEVELS = 200
 AT_ONCE = 16
 """Right sides that are solved for at the same time."""
 
+CONSTANT = 1e-12
+"""A number is constant within a level, or determined by earlier ones, if so little remains of its sum of squares there."""
+
 EMPTY = 1e-13
 """A diagonal entry of T is 0 below this share of the entry in M. All rows of such a level have the same level of the largest
 factor, and the rest is rounding."""
@@ -74,40 +82,98 @@ def product(matrix: scipy.sparse.sparray, vectors: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class SparsePart:
-    """M for some weights: `diagonal` [m], and `weights` by pair (solvers.pattern)."""
+    """M for some weights: `diagonal` [m], and `weights` by pair (solvers.pattern). The upper entries of the blocks by level
+    follow, for each factor and each two of its coefficients [levels]. `changed` are E and M_oo in other coordinates, in which
+    the blocks by level are diagonal."""
 
     pattern: Pattern
     diagonal: np.ndarray
     weights: np.ndarray
+    changed: tuple[scipy.sparse.csr_array, scipy.sparse.csr_array] | None = None
 
     @cached_property
     def _blocks(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-        """E and the upper triangle of M_oo."""
-        of_e, of_others = np.split(self.weights, [len(self.pattern.with_largest.columns)])
-        return self.pattern.with_largest.matrix(of_e), self.pattern.among.matrix(of_others)
+        """E and the upper triangle of M_oo, without the blocks by level."""
+        if self.changed:
+            return self.changed
+        pattern = self.pattern
+        of_e, of_others, _ = np.split(self.weights, [len(pattern.with_largest.columns), pattern.pairs])
+        return pattern.with_largest.matrix(of_e), pattern.among.matrix(of_others)
+
+    def _by_level(self, values: Sequence[np.ndarray]) -> scipy.sparse.csr_array:
+        """The upper triangular matrix [m, m] with these values [levels] for each factor and each two of its coefficients."""
+        rows, columns = [], []
+        for where, levels in zip(self.pattern.factors, self.pattern.levels, strict=True):
+            starts = range(where.start, where.stop, levels)
+            for first, second in combinations(starts, 2):
+                rows.append(np.arange(first, first + levels))
+                columns.append(np.arange(second, second + levels))
+        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        return scipy.sparse.csr_array(entries, shape=(self.pattern.size, self.pattern.size))
+
+    @cached_property
+    def _within(self) -> scipy.sparse.csr_array:
+        """The blocks by level above their diagonal, [m, m]."""
+        return self._by_level([self.weights[self.pattern.pairs :]])
+
+    @cached_property
+    def orthogonal(self) -> tuple["SparsePart", scipy.sparse.csr_array]:
+        """C' M C and C (see above). Columns of C are 0 for coefficients that earlier ones of their level determine."""
+        pattern, pivots, shares, before = self.pattern, np.zeros(self.pattern.size), [], self.pattern.pairs
+        for where, levels in zip(pattern.factors, pattern.levels, strict=True):
+            own = self.diagonal[where].reshape(-1, levels)
+            count = len(own)
+            block, basis = np.zeros((2, count, count, levels))
+            for i, k in combinations(range(count), 2):
+                block[i, k] = block[k, i] = self.weights[before : before + levels]
+                before += levels
+            for k in range(count):
+                block[k, k], basis[k, k] = own[k], 1.0
+                for i in range(k):
+                    share = np.einsum("al,abl,bl->l", basis[:, i], block, basis[:, k])
+                    place = slice(where.start + i * levels, where.start + (i + 1) * levels)
+                    basis[:, k] -= basis[:, i] * np.divide(share, pivots[place], where=pivots[place] > 0, out=0 * share)
+                pivot = np.einsum("al,abl,bl->l", basis[:, k], block, basis[:, k])
+                basis[:, k, pivot <= CONSTANT * own[k]] = 0.0
+                place = slice(where.start + k * levels, where.start + (k + 1) * levels)
+                pivots[place] = np.where(pivot > CONSTANT * own[k], pivot, 0.0)
+            shares += [basis[i, k] for i, k in combinations(range(count), 2)]
+        change = (self._by_level(shares) + scipy.sparse.diags_array((pivots > 0).astype(float))).tocsr()
+        largest, others, (with_largest, among) = pattern.eliminated, pattern.others, self._blocks
+        of_largest, of_others = change[largest, largest], change[others][:, others]
+        changed = (
+            scipy.sparse.csr_array(of_largest.T @ with_largest @ of_others),
+            scipy.sparse.csr_array(scipy.sparse.triu(of_others.T @ (among + among.T) @ of_others, 1)),
+        )
+        return replace(self, diagonal=pivots, changed=changed), change
 
     @cached_property
     def _inverse(self) -> np.ndarray:
-        """D_e^-1, [levels of the largest factor, 1]; 0 for levels without rows."""
+        """D_e^-1, [coefficients of the largest factor, 1]; 0 for levels without rows."""
         diagonal = self.diagonal[self.pattern.eliminated]
         return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
 
     @cached_property
     def _inverse_diagonal(self) -> np.ndarray:
         """The inverse of the diagonal of T, [o, 1]. It is 0 if the entry is 0, because the whole row is 0 then."""
-        entries, own = self.pattern.with_largest, self.diagonal[self.pattern.others]
+        entries, own = self._blocks[0], self.diagonal[self.pattern.others]
         left = own.copy()
-        subtract_squares(entries.starts, entries.columns, self._blocks[0].data, self._inverse[:, 0], left)
+        subtract_squares(entries.indptr, entries.indices, entries.data, self._inverse[:, 0], left)
         return np.divide(1.0, left, out=np.zeros_like(left), where=left > EMPTY * own)[:, None]
 
     @cached_property
     def _factors(self) -> list[tuple[slice, ApproximateCholesky]]:
-        """The approximate factors of the blocks of T of large factors, with their places in T."""
-        pattern, entries, own = self.pattern, self.pattern.with_largest, self.diagonal[self.pattern.others]
-        args = (entries.starts, entries.columns, self._blocks[0].data), self._inverse[:, 0]
-        levels = [factor.stop - factor.start for factor in pattern.factors]
+        """The approximate factors of the blocks of T of large factors, with their places in T. Slopes have none, and are left
+        out of T for those of effects."""
+        pattern, entries, own = self.pattern, self._blocks[0], self.diagonal[self.pattern.others]
+        if not pattern.has_effects[pattern.largest]:
+            return []
+        eliminated = pattern.levels[pattern.largest]
+        args = (entries.indptr[: eliminated + 1], entries.indices, entries.data), self._inverse[:eliminated, 0]
         starts = [
-            (pattern.place(k), size) for k, size in enumerate(levels) if k != pattern.largest and size > FEW_LEVELS
+            (pattern.place(k), size)
+            for k, size in enumerate(pattern.levels)
+            if k != pattern.largest and pattern.has_effects[k] and size > FEW_LEVELS
         ]
         places = [slice(start, start + size) for start, size in starts]
         return [(place, ApproximateCholesky.of(*args, own[place], EMPTY * own[place], place)) for place in places]
@@ -120,7 +186,7 @@ class SparsePart:
         Algorithms, 10.3), and the other entries of the inverse are 0. Quadratic forms of rows do not depend on the choice.
         """
         (with_largest, among), inverse = self._blocks, self._inverse[:, 0]
-        starts, columns = self.pattern.with_largest.starts, self.pattern.with_largest.columns
+        starts, columns = with_largest.indptr, with_largest.indices
         shares = with_largest.data * np.repeat(inverse, np.diff(starts))
         moved = scipy.sparse.csr_array((shares, columns, starts), shape=with_largest.shape)
         left = (among + among.T - with_largest.T @ moved).toarray() + np.diag(self.diagonal[self.pattern.others])
@@ -151,12 +217,14 @@ class SparsePart:
         result[others] += product(with_largest.T, vectors[where])
         if among.nnz:
             result[others] += product(among, vectors[others]) + product(among.T, vectors[others])
+        if self.pattern.has_slopes:
+            result += product(self._within, vectors) + product(self._within.T, vectors)
         return result
 
     def _reduced(self, vectors: np.ndarray) -> np.ndarray:
         """T times vectors, [o, columns]."""
-        entries, (with_largest, among) = self.pattern.with_largest, self._blocks
-        args = (entries.starts, entries.columns, with_largest.data, self._inverse[:, 0])
+        with_largest, among = self._blocks
+        args = (with_largest.indptr, with_largest.indices, with_largest.data, self._inverse[:, 0])
         by_vector = np.ascontiguousarray(vectors.T)
         result = self.diagonal[self.pattern.others] * by_vector
         for vector, of_vector in zip(by_vector, result, strict=True):
@@ -168,6 +236,11 @@ class SparsePart:
 
     def solve(self, right: np.ndarray, start: np.ndarray | None = None, tolerance: float = TOLERANCE) -> "Solved":
         """Solve M x = right for right sides [m, columns], beginning at `start`."""
+        if self.pattern.has_slopes and not self.changed:
+            orthogonal, change = self.orthogonal
+            begin = None if start is None else 2 * start - product(change, start)  # C^-1, for up to two coefficients
+            solved = orthogonal.solve(product(change.T, right), begin, tolerance)
+            return replace(solved, vectors=product(change, solved.vectors))
         pieces = []
         for first in range(0, right.shape[1], AT_ONCE):
             some = slice(first, first + AT_ONCE)
