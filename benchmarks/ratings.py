@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 RATINGS, USERS, FILMS = 25_000_095, 162_541, 59_047
-FEWEST, MEDIAN_USER, SPREAD_OF_USERS = 20, 57.0, 1.5
-SPREAD_OF_FILMS, LARGEST_SHARE = 3.5, 0.0085
+FEWEST, MEDIAN_USER, SPREAD_OF_USERS = 20, 60.0, 1.35
+SPREAD_OF_FILMS, LARGEST_SHARE = 3.0, 0.006
 """The standard deviations of log degrees, and the largest share of one film in the ratings before repeated ones are left out."""
 
 SD_USER, SD_FILM, SD_ROW = 0.43, 0.50, 0.85
@@ -33,14 +33,15 @@ def frame(scale: float = 1.0, seed: int = 1) -> pl.DataFrame:
         shares = np.minimum(shares / shares.sum(), LARGEST_SHARE / min(scale, 1.0) ** 0.5)
     ends_of_users, ends_of_films = np.cumsum(degrees / degrees.sum()), np.cumsum(shares / shares.sum())
     # Each film has a rating at least. A pair that is drawn again does not count.
-    pairs = np.unique(np.arange(films) + films * random.integers(users, size=films))
+    pairs = first = np.arange(films) + films * random.integers(users, size=films)
     while len(pairs) < ratings:
-        more = round(1.2 * (ratings - len(pairs))) + 1000
+        more = 2 * (ratings - len(pairs)) + 1000
         user = np.searchsorted(ends_of_users, random.random(more)).clip(0, users - 1)
         film = np.searchsorted(ends_of_films, random.random(more)).clip(0, films - 1)
         pairs = np.unique(np.concatenate([pairs, user * films + film]))
-    random.shuffle(pairs)
-    user, film = np.divmod(pairs[:ratings], films)
+    others = random.permutation(np.setdiff1d(pairs, first, assume_unique=True))
+    pairs = random.permutation(np.concatenate([first, others[: ratings - films]]))
+    user, film = np.divmod(pairs, films)
     age = np.round(random.gamma(1.3, 9.0, ratings), 1)
     evening = (random.random(ratings) < 0.4).astype(np.int8)
     stars = 3.55 + random.normal(0, SD_USER, users)[user] + random.normal(0, SD_FILM, films)[film]
