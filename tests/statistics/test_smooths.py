@@ -596,7 +596,7 @@ REFUSED = {
     "delay ~ (1 | )": "random effects are written (1 | g)",
     "delay ~ (0 + carrier | plane)": "the levels of a factor come first and have random slopes of a number",
     "delay ~ (log(hour) || plane)": "random effects are (1 | g)",
-    "delay ~ carrier + s(carrier, bs=re)": "coded in two ways",
+    "delay ~ carrier + s(carrier, bs=re)": "have fixed and random effects",
 }
 
 

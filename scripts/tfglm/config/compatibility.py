@@ -257,7 +257,8 @@ REASONS: dict[str, dict[str, str]] = {
     SMOOTH: {
         PENALTY: "smooth terms have a penalty of their own; remove `l1`, `l2` and `path`, or write ns() for s() and te()",
         FIRTH: "smooth terms have a penalty of their own; remove `firth`, or write ns() for s() and te()",
-        ABSORB: "smooth terms cannot be beside absorbed factors; write these into the formula, or ns() for s() and te()",
+        ABSORB: "smooth terms and random effects cannot be beside absorbed factors; write these into the formula, or ns() for "
+        "s() and te()",
         ONLINE: "only solver `newton` has smooth terms, not `{model.online_solver}`",
         CLASSES: "family {model.family} has no smooth terms; write ns() for s() and te()",
         "`tweedie`, `inverse_gaussian`, `beta` or a truncated family": "smooth terms are not for family {model.family}; "

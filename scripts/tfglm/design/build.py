@@ -36,6 +36,7 @@ from tfglm.formula.parse import parse, parse_factor
 from tfglm.formula.parts import absorbed_terms
 from tfglm.formula.response import computed_response, reason_of
 from tfglm.formula.terms import (
+    NONE,
     Absorbed,
     AbsorbedSlope,
     Covariate,
@@ -288,10 +289,12 @@ class _DesignBuilder:
         means = self.means([self.numeric[name] for name in numeric]) if is_centred else ()
         if term.is_surface:
             self.note_rows(smooth)
-        if isinstance(term, RandomEffects) and len(term.beside) > 1:
-            others = [RandomEffects(term.group, slope, term.beside[:place]) for place, slope in enumerate(term.beside)]
-            earlier = tuple((f"{other.slope} in {other.name}", 0, 0.0) for other in others[1:])
-            self.numeric[numeric[0]] = replace(self.numeric[numeric[0]], earlier=(earlier,), left=(1.0,))
+        if isinstance(term, RandomEffects) and term.beside:
+            others = [RandomEffects(term.group, slope) for slope in term.beside[1:]]
+            earlier = tuple((f"{other.slope} in {other.name}", 0, 0.0) for other in others)
+            number = self.numeric[numeric[0]]
+            number = replace(number, center=(0.0,)) if term.beside[0] == NONE else number
+            self.numeric[numeric[0]] = replace(number, earlier=(earlier,), left=(1.0,)) if earlier else number
         return DesignTerm(term, tuple(categorical), tuple(numeric), combinations, means=means)
 
     def factors_of(self, term: Term, where: str) -> list[Term]:

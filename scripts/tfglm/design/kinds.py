@@ -178,6 +178,10 @@ def check_codings(where: str, settings: RowsConfig, formula: Formula, kinds: Map
         # A text column may be C() in an interaction, as i() writes it, or alone, but not both.
         is_alone = factor in formula.terms and factor.degree == 1
         is_twice = is_alone and alone.setdefault(column, factor.name) != factor.name
+        if is_twice and factor.is_random != other.is_random:
+            raise UserError(
+                f"{where}: the levels of `{column}` have fixed and random effects, which cannot be told apart; choose one"
+            )
         if is_twice or other.coding != factor.coding:
             raise UserError(f"{where}: `{column}` is coded in two ways, `{other.name}` and `{factor.name}`; choose one")
         if factor.coding and not isinstance(settings, DesignConfig):

@@ -55,6 +55,8 @@ def form_of(design: Design, part: Part) -> int:
     has_earlier = any(design.numeric_by_name[name].earlier_of(position) for name, position in part.multiplier)
     for form in (APART, CENTRED) if has_earlier else (CENTRED,):
         of_numbers = [_on_data_scale(design, number, form) for number in part.multiplier]
+        if form == APART:  # correlated slopes without an intercept have the origin 0
+            of_numbers = [{key: value for key, value in number.items() if value or key} for number in of_numbers]
         expanded = [_product(design, chosen) for chosen in product(*of_numbers)]
         if part.multiplier and all((part.grouping, multiplier) in present for multiplier in expanded):
             return form

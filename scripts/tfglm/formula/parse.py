@@ -17,6 +17,7 @@ from tfglm.formula.response import computed_response
 from tfglm.formula.terms import (
     CODINGS,
     INTERCEPT,
+    NONE,
     ONE,
     CategoricalFactor,
     Covariate,
@@ -162,6 +163,8 @@ def without_bars(formula: str, where: str) -> str:
     'late ~ hour + s(plane, bs=re) + s(carrier, bs=re) + s(carrier, hour, bs=re)'
     >>> without_bars("late ~ (hour | carrier)", "models.m.formula")
     'late ~ s(carrier, bs=re) + s(carrier, hour, bs=re, beside="1")'
+    >>> without_bars("late ~ (0 + hour + miles | carrier)", "models.m.formula")
+    'late ~ s(carrier, hour, bs=re, beside="0") + s(carrier, miles, bs=re, beside="0 + hour")'
     """
 
     def in_s(match: re.Match[str]) -> str:
@@ -173,15 +176,13 @@ def without_bars(formula: str, where: str) -> str:
                 f"{where}: `{short(match[0])}`: random effects are written (1 | g), (0 + x | g), (x | g) or (x || g), with the "
                 "names of a number x and a factor g; define other columns under data.derive"
             )
-        if bars == "|" and "0" in names and len(slopes) > 1:
-            raise UserError(
-                f"{where}: `{short(match[0])}` has correlated slopes without random intercepts, which cannot be fitted; leave "
-                f"out the 0, or write ({effects} || {group}) for independent slopes"
-            )
-        names = [ONE] * ("0" not in names) + list(dict.fromkeys(slopes))
+        names = [NONE if "0" in names else ONE, *dict.fromkeys(slopes)]
+        is_correlated = bars == "|" and len(names) > (2 if names[0] == NONE else 1)
         terms = []
         for place, name in enumerate(names):
-            beside = f', beside="{" + ".join(names[:place])}"' if bars == "|" and place else ""
+            if name == NONE:
+                continue
+            beside = f', beside="{" + ".join(names[:place])}"' if is_correlated and place else ""
             terms.append(f"s({', '.join([group, *[name] * (name != ONE)])}, bs=re{beside})")
         return " + ".join(terms)
 

@@ -30,6 +30,9 @@ Line = frozenset[tuple[str, str]]
 ONE = "1"
 """What random intercepts multiply."""
 
+NONE = "0"
+"""In the place of random intercepts, where correlated slopes are without them."""
+
 CODINGS = ("contr.sum", "contr.helmert", "contr.poly", "contr.diff")
 """Contrasts of the levels of a factor (design.codings)."""
 
@@ -312,7 +315,7 @@ class Smooth(Term):
 class RandomEffects(Term):
     """Normal effects of the levels of a column, `(1 | g)` or `s(g, bs=re)`; or the `slope` of a number at each level,
     `(0 + x | g)` or `s(g, x, bs=re)`. The slope in `(1 + x | g)` is correlated with the effects `beside` it, those of the terms
-    before: the slopes of these numbers, or of ONE, the intercept."""
+    before: the slopes of these numbers, or of ONE, the intercept. NONE is the first if there is no intercept."""
 
     group: str
     slope: str = ""
@@ -326,7 +329,8 @@ class RandomEffects(Term):
     @property
     def correlated(self) -> tuple[str, ...]:
         """The names of the terms `beside` it."""
-        return tuple(RandomEffects(self.group, "" if slope == ONE else slope).name for slope in self.beside)
+        slopes = ("" if slope == ONE else slope for slope in self.beside if slope != NONE)
+        return tuple(RandomEffects(self.group, slope).name for slope in slopes)
 
     @property
     def bare(self) -> str:

@@ -35,31 +35,35 @@ MOST_EFFECTS = 6_000
 @dataclass(frozen=True)
 class CorrelatedTerms:
     """Random effects of the levels of a factor that are correlated: the numbers of their `terms` in `Penalties`, the intercepts
-    first, the names of the `factors` of slopes, and the `places` [terms, levels] of the free coefficients."""
+    first, the names of the `factors` of slopes, '' for intercepts, and the `places` [terms, levels] of the free coefficients."""
 
     terms: tuple[int, ...]
     factors: tuple[str, ...]
     places: np.ndarray
 
+    def scales(self, design: Design) -> np.ndarray:
+        """Of the number of each term, [terms]."""
+        return np.array([design.numeric_by_name[name].scale[0] if name else 1.0 for name in self.factors])
+
     def m(self, design: Design) -> np.ndarray:
         """M on the scale of the fit, [terms, terms]."""
         m = np.eye(len(self.terms))
-        for row, name in enumerate(self.factors, start=1):
+        for row, name in enumerate(self.factors[1:], start=1):
             factor = design.numeric_by_name[name]
-            m[row, :row] = factor.center[0] / factor.scale[0], *(weight for *_, weight in factor.earlier_of(0))
+            center = [] if self.factors[0] else [factor.center[0] / factor.scale[0]]
+            m[row, :row] = *center, *(weight for *_, weight in factor.earlier_of(0))
         return m
 
     def origins(self, design: Design, m: np.ndarray) -> dict[str, list[float]]:
         """What `Design.with_origins` takes."""
-        scales = [design.numeric_by_name[name].scale[0] for name in self.factors]
-        rows = ((m[row, 0] * scale, *m[row, 1:row]) for row, scale in enumerate(scales, start=1))
-        return {name: list(map(float, row)) for name, row in zip(self.factors, rows, strict=True)}
+        centers, first = (np.zeros(len(m)), 0) if self.factors[0] else (m[:, 0] * self.scales(design), 1)
+        rows = enumerate(self.factors[1:], start=1)
+        return {name: [float(centers[row]), *map(float, m[row, first:row])] for row, name in rows}
 
     def summary(self, design: Design, change: np.ndarray, variances: np.ndarray) -> np.ndarray:
         """The logarithms of the standard deviations of u on the scale of the data, and Fisher's z of the correlations of its
         pairs. The `variances` are those of v on the scale of the fit, and `change` is a step I - Delta."""
-        scales = np.array([1.0, *(design.numeric_by_name[name].scale[0] for name in self.factors)])
-        root = np.linalg.inv(self.m(design) @ change).T * np.sqrt(variances) / scales[:, None]
+        root = np.linalg.inv(self.m(design) @ change).T * np.sqrt(variances) / self.scales(design)[:, None]
         ratios = []
         with np.errstate(divide="ignore", invalid="ignore"):
             for one, other in combinations(root, 2):
@@ -94,7 +98,7 @@ class Correlated:
                     f"models.{design.model}.formula: `{smooth.term}` is one of {places.size:,} correlated random effects, and "
                     f"there may be {MOST_EFFECTS:,} at most beside a factor with more levels; write || in place of |"
                 )
-            factors = tuple(numeric[name][0] for name in names[1:])
+            factors = tuple(next(iter(numeric[name]), "") for name in names)
             groups.append(CorrelatedTerms(tuple(numbers[name] for name in names), factors, places))
         return cls(tuple(groups))
 

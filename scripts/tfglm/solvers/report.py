@@ -7,6 +7,7 @@ import numpy as np
 
 from tfglm.config.std_errors import SERIAL, SURVEY
 from tfglm.design.design import Design
+from tfglm.formula.parse import term_of
 from tfglm.formula.terms import INTERCEPT, EventStudy
 from tfglm.inference.clustered import Clustered, Crossed, Survey
 from tfglm.inference.covariance import Covariance
@@ -425,10 +426,11 @@ def on_effects_across_clusters(design: Design, covariance: Covariance) -> list[s
 def on_singular(smooths: Sequence[Mapping]) -> list[str]:
     """A warning if the covariance of correlated random effects is singular. `smooths` are those of fit.json."""
     terms = [smooth["term"] for smooth in smooths if smooth.get("std_dev_at_origin", 1.0) == 0]
+    groups = dict.fromkeys(term_of(term).columns[0] for term in terms)
     return [
-        f"`{term}` and the random effects correlated with it have a singular covariance: a correlation of 1 or -1, or a variance "
-        "of 0. The rows do not tell so many effects apart; write || in place of |, or leave a slope out"
-        for term in terms
+        f"the correlated random effects of `{group}` have a singular covariance: a correlation of 1 or -1, or a variance of 0. "
+        "The rows do not tell so many effects apart; write || in place of |, or leave a slope out"
+        for group in groups
     ]
 
 

@@ -410,7 +410,8 @@ def with_theta(poisson: Solution, theta: float) -> WithTheta:
 
 
 def refuse_single_rows(objective: Objective) -> None:
-    """Raise UserError if each level of a random effect has one row, whose error cannot be separated from the effect."""
+    """Raise UserError if each level of a random effect has one row, whose error cannot be separated from the effect; or if the
+    rows are no more than the correlated effects of a group, as lme4 does."""
     design = objective.design
     rows = by_coefficient(design, objective.counts, "rows")
     for smooth in design.smooths:
@@ -418,6 +419,13 @@ def refuse_single_rows(objective: Objective) -> None:
             raise UserError(
                 f"models.{design.model}.formula: `{smooth.term}`: each level has one row, so its effect cannot be told from the "
                 "error of the row; remove the term"
+            )
+        effects = (1 + len(smooth.beside)) * np.count_nonzero(rows[smooth.places])
+        if smooth.beside and not objective.family.dispersion_known and effects >= objective.counts["rows"]:
+            raise UserError(
+                f"models.{design.model}.formula: `{smooth.term}` is one of {effects:,.0f} correlated random effects, and there "
+                f"are only {objective.counts['rows']:,.0f} rows, so effects cannot be told from the errors of the rows; leave "
+                "a slope out"
             )
 
 
