@@ -591,7 +591,6 @@ REFUSED = {
     "delay ~ 0 + te(hour, wind)": "`te(hour, wind)` needs the intercept; take the 0 or - 1 out of the formula",
     "delay ~ t2(hour, wind)": "for a smooth of several columns write te(hour, wind)",
     "delay ~ s(log(hour), bs=re)": "s() with bs=re takes the name of one column, as in s(hour, bs=re)",
-    "delay ~ hour + (0 + hour + wind | plane)": "has correlated slopes without random intercepts, which cannot be fitted",
     "delay ~ (1 | carrier:plane)": "`(1 | carrier:plane)`: random effects are written (1 | g)",
     "delay ~ (1 | )": "random effects are written (1 | g)",
     "delay ~ (0 + carrier | plane)": "the levels of a factor come first and have random slopes of a number",
