@@ -16,6 +16,7 @@ from markupsafe import Markup
 from tfglm.config.pictures import PicturesConfig
 from tfglm.report import coefficient_rows, confusion, drawing, evaluation, forest, groups, history
 from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
+from tfglm.report.curves import random_effects_of
 from tfglm.report.embedded import panels
 from tfglm.report.ratios import Scale, ratio_label, ratios, scale_of
 from tfglm.report.words import Words
@@ -310,3 +311,22 @@ def test_a_picture_is_the_same_whatever_matplotlib_is_told(tmp_path):
         subprocess.run([sys.executable, "-c", draw], check=True, cwd=tmp_path / folder, env=os.environ | scripts)
     for name in ("picture.svg", "picture.png", "picture.pdf"):
         assert (tmp_path / "styled" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
+def test_random_effects_are_drawn_from_the_lowest_to_the_highest_and_in_pairs(tmp_path):
+    rows = [{"term": "s(g, bs=re)", "level": f"l{place}", "estimate": np.cos(place)} for place in range(9)]
+    rows += [row | {"term": "s(g, x, bs=re)", "estimate": place} for place, row in enumerate(rows[:-1])]
+    effects = table(rows)
+    smooths = [
+        {"term": "s(g, bs=re)", "is_random": True},
+        {"term": "s(g, x, bs=re)", "is_random": True, "correlations": [{"term": "s(g, bs=re)", "correlation": -0.4}]},
+    ]
+    intercepts, slopes, pairs = random_effects_of(effects, smooths, 4)
+    assert intercepts.points["level"].tolist() == ["l3", "l4", "l6", "l0"] and intercepts.others == 5
+    assert slopes.title == "slopes of x by g" and slopes.others == 4
+    assert pairs.points["level"].tolist() == [f"l{place}" for place in range(8)]
+    assert np.allclose(pairs.points["other"], np.cos(np.arange(8)))
+    path = tmp_path / "plot.svg"
+    forest.coefficient_plot(effects, None, "title", "effect", "odds_ratio", [path], smooths=smooths)
+    text = path.read_text()
+    assert all(each in text for each in ("intercepts by g", "slope of x (log odds ratio)", "correlation −0.40", "l3: "))

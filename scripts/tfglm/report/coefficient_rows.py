@@ -11,7 +11,7 @@ import pandas as pd
 from tfglm.errors import counted
 from tfglm.formula.names import without_class
 from tfglm.formula.parse import term_of
-from tfglm.formula.terms import INTERCEPT, THRESHOLD, Covariate
+from tfglm.formula.terms import INTERCEPT, THRESHOLD
 from tfglm.report.conditions import against, conditions, is_number
 from tfglm.report.ratios import Scale, scale_of
 from tfglm.report.words import NO_WORDS, PERCENT, Words, amount, logged, plain
@@ -128,8 +128,13 @@ def rows_and_scale(
 
 
 def without_curves(table: pd.DataFrame) -> pd.DataFrame:
-    """The coefficients that compare something by themselves."""
-    return table.loc[np.array([not (is_constant(term) or term_of(term).is_curve) for term in table["term"]], bool)]
+    """The coefficients that compare something by themselves, unlike those of curves, and random effects."""
+    left_out = {
+        term
+        for term in table["term"].unique()
+        if is_constant(term) or term_of(term).is_curve or term_of(term).is_random
+    }
+    return table[~table["term"].isin(left_out)]
 
 
 def steps_of(table: pd.DataFrame, words: Words) -> dict[str, float]:
@@ -146,12 +151,11 @@ def steps_of(table: pd.DataFrame, words: Words) -> dict[str, float]:
     numeric = table["level"] == ""
     levels, numbers = table[~numeric], table[numeric]
     own = {without_class(str(term)): rows for term, rows in table.groupby("term")}
-    # A term of levels has slopes if one of its factors is a number, or if they are random.
+    # A term of levels has slopes if one of its factors is a number.
     sloped = [
         term
         for term in levels["term"].unique()
-        for kind in [term_of(term)]
-        if (kind.degree > 1 if kind.is_random else any(is_number(factor, own, words) for factor in kind.factors))
+        if any(is_number(factor, own, words) for factor in term_of(term).factors)
     ]
     of_levels = levels[~levels["term"].isin(sloped)]
     slopes = pd.concat([levels[levels["term"].isin(sloped)], numbers])
@@ -194,9 +198,7 @@ def units_of(extents: pd.Series, size: float, reaches: pd.Series) -> pd.Series:
 
 def reach(term: str, words: Words) -> float:
     """The largest value less the smallest of a number, or of a product of numbers about so much; infinite if not known."""
-    kind = term_of(term)
-    numbers = map(Covariate, kind.columns[1:]) if kind.is_random else kind.factors
-    extents = [words.extent(factor) for factor in numbers]
+    extents = [words.extent(factor) for factor in term_of(term).factors]
     return math.prod(filter(None, extents)) if any(extents) else math.inf
 
 

@@ -1,4 +1,4 @@
-"""Curves of numbers and surfaces of two: what their values do, against the values nearest the means."""
+"""Curves of numbers and surfaces of two: what their values do, against the values nearest the means. And random effects."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +20,9 @@ POINTED_AT, POINTED_AT_ALONG = 40, 12
 SHADES, LINES = 24, 7
 """Of a surface: its shades, and contour lines at most."""
 
+MOST_EFFECTS, MOST_PAIRS = 24, 2_000
+"""Levels with the most extreme random effects, and pairs of correlated ones, that are drawn."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -27,6 +30,11 @@ class Curve:
 
     term: str
     points: pd.DataFrame
+
+    @property
+    def rows(self) -> float:
+        """Its height, as so many rows of a picture of coefficients."""
+        return 15.0
 
     @property
     def title(self) -> str:
@@ -51,6 +59,61 @@ class Curve:
 
 class Surface(Curve):
     """What two numbers do together."""
+
+
+@dataclass(frozen=True)
+class Caterpillar(Curve):
+    """The random effects of levels with their intervals, from a table of coefficients in the order of the estimates. Between the
+    lowest and the highest of them so many `others` are left out."""
+
+    others: int = 0
+
+    @property
+    def rows(self) -> float:
+        return len(self.points) + bool(self.others) + 6.0
+
+    @property
+    def title(self) -> str:
+        return literal(short(effects_in_words(self.term), 40))
+
+    @property
+    def slope_of(self) -> str:
+        return ":".join(term_of(self.term).columns[1:])
+
+
+@dataclass(frozen=True)
+class Pairs(Curve):
+    """Correlated random effects of levels, those of `term` beside those of an `earlier` term, with the columns `estimate` and
+    `other`."""
+
+    earlier: str = ""
+    correlation: float = np.nan
+
+
+def effects_in_words(term: str) -> str:
+    """What random effects are: `slopes of Days by Subject`."""
+    factor, *numbers = term_of(term).columns
+    return f"{'slopes of ' if numbers else 'intercepts'}{' times '.join(numbers)} by {factor}"
+
+
+def random_effects_of(table: pd.DataFrame, smooths: Iterable[Mapping], most: int) -> list[Curve]:
+    """The pictures of the random effects of fit.json in a table of coefficients: at most so many levels, the most
+    extreme."""
+    found, by_term = (
+        list[Curve](),
+        {str(term): rows.dropna(subset=["estimate"]) for term, rows in table.groupby("term")},
+    )
+    for smooth in (each for each in smooths if each["is_random"]):
+        rows = by_term[smooth["term"]].sort_values("estimate", kind="stable")
+        others = len(rows) - most if len(rows) > most + 1 else 0
+        shown = pd.concat([rows.iloc[: most // 2], rows.iloc[most // 2 + others :]]) if others else rows
+        if len(rows):
+            found.append(Caterpillar(smooth["term"], shown, others))
+        for pair in smooth.get("correlations", ()):
+            other = by_term[pair["term"]].set_index("level")["estimate"].rename("other")
+            both = rows.join(other, on="level").dropna(subset=["other"])
+            found.append(Pairs(smooth["term"], both, pair["term"], pair["correlation"]))
+    return found
 
 
 def curves_of(effects: pd.DataFrame) -> list[Curve]:
@@ -118,6 +181,45 @@ def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool, label: st
         effect = f"slope of {curve.slope_of} {effect}" if curve.slope_of else f"{effect} against {reference:,.6g}"
         tip = f"{curve.points['column'].iloc[0]} {point['value']:,.6g}: {effect}{interval(point, scale)}"
         panel.tip(axes, (low, high), (scale.low, scale.high), tip)
+
+
+def draw_caterpillar(panel: Panel, axes: Axes, effects: Caterpillar, is_ratio: bool, label: str) -> None:
+    """Random effects from the lowest to the highest, with intervals. `label` is of the effects."""
+    axes.set_xlabel(effects.label(label, is_ratio))
+    points, limits = effects.points, effects.points[["ci_lower", "ci_upper"]].to_numpy(float).ravel()
+    scale = scale_of(points["estimate"].to_numpy(float), limits[np.isfinite(limits)], is_ratio and not effects.slope_of)
+    places = np.arange(len(points), dtype=float)
+    names = [short(literal(str(level)), 24) for level in points["level"]]
+    ticks = places
+    if effects.others:
+        places[len(points) // 2 :] += 1
+        names.insert(len(points) // 2, f"{effects.others:,} others")
+        ticks = np.arange(len(points) + 1)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(ticks, names, fontsize=7.5)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    scale.apply(axes)
+    axes.hlines(places, points["ci_lower"].clip(scale.low), points["ci_upper"].clip(upper=scale.high), color=MAIN)
+    axes.plot(points["estimate"].clip(scale.low, scale.high), places, "o", color=MAIN, markersize=3)
+    axes.set_title(effects.title)
+    for place, point in zip(places, points.to_dict("records"), strict=True):
+        tip = f"{point['level']}: {scale.written(point['estimate'])}{interval(point, scale)}, {point['rows']:,.0f} rows"
+        panel.tip(axes, (scale.low, scale.high), (place - 0.5, place + 0.5), tip)
+
+
+def draw_pairs(panel: Panel, axes: Axes, pairs: Pairs) -> None:
+    """A point for each level, with its correlated effects, on the scale of coefficients."""
+    points = pairs.points.iloc[spread(len(pairs.points), MOST_PAIRS)]
+    axes.axhline(0.0, color=GREY, linewidth=0.6)
+    axes.axvline(0.0, color=GREY, linewidth=0.6)
+    axes.plot(points["other"], points["estimate"], "o", color=MAIN, markersize=3)
+    axes.set_xlabel(literal(short(effects_in_words(pairs.earlier), 40)))
+    axes.set_ylabel(literal(short(effects_in_words(pairs.term), 40)))
+    axes.set_title(f"correlation {pairs.correlation:.2f}".replace("-", "\N{MINUS SIGN}"))
+    for point in points.iloc[spread(len(points), POINTED_AT)].to_dict("records"):
+        tip = f"{point['level']}: {point['other']:,.4g}, {point['estimate']:,.4g}"
+        panel.tip_around(axes, (point["other"], point["estimate"]), 4.0, tip)
 
 
 def draw_surface(panel: Panel, axes: Axes, surface: Surface, is_ratio: bool, label: str) -> None:

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,20 @@ from tfglm.errors import short
 from tfglm.formula.read import factors_in
 from tfglm.report import drawing
 from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
-from tfglm.report.curves import Curve, Surface, curves_of, draw_curve, draw_surface, surfaces_of
+from tfglm.report.curves import (
+    MOST_EFFECTS,
+    Caterpillar,
+    Curve,
+    Pairs,
+    Surface,
+    curves_of,
+    draw_caterpillar,
+    draw_curve,
+    draw_pairs,
+    draw_surface,
+    random_effects_of,
+    surfaces_of,
+)
 from tfglm.report.drawing import GREY, LEFT, MAIN, TITLE_HEIGHT, Panel, Picture, literal, most_fitting, nothing
 from tfglm.report.ratios import Scale
 from tfglm.report.words import NO_WORDS, Words
@@ -27,8 +40,8 @@ ROW, COLUMN_WIDTH, MOST_COLUMNS, COLUMN_ROWS = 0.155, 3.4, 12, 56
 """Inches of a row and of a column of rows, which a telephone shows at its size; columns at most, and the rows of a column that is
 so long that it has ticks at both ends."""
 
-HEADING_ROWS, CURVE_ROWS = 2.4, 15
-"""The inches of a heading and of a curve."""
+HEADING_ROWS = 2.4
+"""The rows of a heading."""
 
 ABOVE, BELOW = 0.22, 0.5
 """Inches for the ticks at both ends of a column."""
@@ -59,10 +72,11 @@ def coefficient_plot(
     ratio: str | None,
     paths: Iterable[Path],
     words: Words = NO_WORDS,
+    smooths: Sequence[Mapping] = (),
 ) -> None:
-    """Draw every coefficient of a table with confidence limits, and the curves of `results.effects` if the formula has
-    functions of numbers. `effect` is the title of the axis, which shows ratios if the exponential of a coefficient has a
-    name."""
+    """Draw every coefficient of a table with confidence limits, the curves of `results.effects` if the formula has functions of
+    numbers, and the random effects among the `smooths` of fit.json. `effect` is the title of the axis, which shows ratios if
+    the exponential of a coefficient has a name."""
     look = drawing.LOOK
     words = replace(words, names={**words.names, **look.labels})
     rows, scale = rows_and_scale(table, ratio, words, most=look.levels, order=look.order)
@@ -70,6 +84,7 @@ def coefficient_plot(
         None if effects is None else effects[[any(f.is_curve for f in factors_in(term)) for term in effects["term"]]]
     )
     items = rows if curved is None else [*rows, *curves_of(curved), *surfaces_of(curved)]
+    items = [*items, *random_effects_of(table, smooths, look.levels or MOST_EFFECTS)]
     if not items:
         nothing(f"{title}: none but the intercept", paths)
         return
@@ -98,7 +113,7 @@ def width_of(label: str) -> float:
 
 def size(item: Item) -> float:
     """How many rows it takes."""
-    return HEADING_ROWS if isinstance(item, Heading) else CURVE_ROWS if isinstance(item, Curve) else 1
+    return HEADING_ROWS if isinstance(item, Heading) else item.rows if isinstance(item, Curve) else 1
 
 
 def height_of(column: Sequence[Item]) -> float:
@@ -173,12 +188,18 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
     for item, top in zip(items, tops, strict=True):
         if isinstance(item, Curve):
             above = ABOVE + (BELOW if rows else 0) + ROW * top + 0.3
-            axes = panel.add_axes(LEFT, above, panel.width - LEFT - 0.18, ROW * CURVE_ROWS - 0.85)
+            left = max(LEFT, *map(width_of, item.points["level"])) if isinstance(item, Caterpillar) else LEFT
+            axes = panel.add_axes(left, above, panel.width - left - 0.18, ROW * item.rows - 0.85)
             effect = label.partition(" (")[0]
-            if isinstance(item, Surface):
-                draw_surface(panel, axes, item, scale.ratio, effect)
-                continue
-            draw_curve(panel, axes, item, scale.ratio, effect)
+            match item:
+                case Caterpillar():
+                    draw_caterpillar(panel, axes, item, scale.ratio, effect)
+                case Pairs():
+                    draw_pairs(panel, axes, item)
+                case Surface():
+                    draw_surface(panel, axes, item, scale.ratio, effect)
+                case _:
+                    draw_curve(panel, axes, item, scale.ratio, effect)
 
 
 def draw_rows(axes: Axes, rows: Sequence[tuple[PictureRow, float]], scale: Scale) -> None:

@@ -47,7 +47,7 @@ def draw_coefficients(results: ModelResults, plots: Sequence[Path]) -> None:
     if shown["ci_lower"].isna().all():
         title = f"{fit['model']}: estimates"
     effects = results.curves if results.has_curves else None
-    coefficient_plot(shown, effects, title, *results.effect_and_ratio, plots, results.words)
+    coefficient_plot(shown, effects, title, *results.effect_and_ratio, plots, results.words, fit.get("smooths", ()))
 
 
 def coefficients_page(results: ModelResults, picture: Path) -> str:

@@ -95,7 +95,7 @@ def shown_effects(
     table: pd.DataFrame, rate: float, words: Words, averages: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, set[str], dict[str, float]]:
     """The rows of a table that are effects, as `strongest_effects` takes it, the terms that have average effects, and `steps_of`
-    numbers. Random effects are no comparisons: their standard deviation is. But the picture has them, so they set steps."""
+    numbers. Random effects are no comparisons: their standard deviation is."""
     averaged: set[str] = set()
     if averages is not None and "ci_lower" in table:
         table, averaged = on_average(table, averages, words)
@@ -104,8 +104,8 @@ def shown_effects(
     others = {term for term, rows in by_term if term not in averaged and not is_difference(rows)}
     random = {term for term in table["term"].unique() if term_of(str(term)).is_random}
     table = table.assign(**{name: table[name] * rate for name in NUMBERS if name in table})
-    drawn = table[~table["term"].isin(others - random)]
-    return table[~table["term"].isin(others | random)], averaged, steps_of(drawn, words) if "ci_lower" in table else {}
+    table = table[~table["term"].isin(others | random)]
+    return table, averaged, steps_of(table, words) if "ci_lower" in table else {}
 
 
 def on_average(table: pd.DataFrame, averages: pd.DataFrame, words: Words) -> tuple[pd.DataFrame, set[str]]:
