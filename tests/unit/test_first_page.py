@@ -12,6 +12,7 @@ from tfglm.report.circumstances import circumstances
 from tfglm.report.class_effects import classes_compared, sentences_of_order, with_labels_of_classes
 from tfglm.report.coefficient_rows import Heading, rows_and_scale, steps_of, without_curves
 from tfglm.report.coefficients import sheet
+from tfglm.report.curves import random_effects_of
 from tfglm.report.drawn_means import means_of_factor
 from tfglm.report.inline import InlineAxis, bars, measure
 from tfglm.report.lead import lead_effects, limits
@@ -127,9 +128,8 @@ def test_columns_have_their_labels():
 def test_random_slopes_are_drawn_and_listed_by_level():
     words = Words({"town": {"t01": "Ulm"}}, {}, spans={"age": 50.0})
     table = coefficients(2).replace({"term": {"town": "s(town, age, bs=re)"}, "reference": {"t00": ""}})
-    items, _ = rows_and_scale(table, None, words)
-    place = items.index(Heading("s(town, age, bs=re)", "for +10", more=", for +10"))
-    assert [item.label for item in items[place + 1 : place + 3]] == ["t00", "Ulm"]
+    (drawn,) = random_effects_of(table, [{"term": "s(town, age, bs=re)", "is_random": True}], 24, words)
+    assert sorted(drawn.points["level"]) == ["Ulm", "t00"]
     slopes = next(term for term in sheet(table, None, 0.95, words).terms if term.name == "s(town, age, bs=re)")
     assert [(row.level, row.value) for row in slopes.rows] == [("t00", ""), ("Ulm", "t01")]
     # Their standard deviation says more than each of them.

@@ -13,6 +13,7 @@ from tfglm.formula.parse import term_of
 from tfglm.formula.terms import EventStudy
 from tfglm.report.drawing import GREY, MAIN, Panel, grid, halfway, literal, nothing, spread, two_colours
 from tfglm.report.ratios import Scale, scale_of
+from tfglm.report.words import NO_WORDS, Words
 
 POINTED_AT, POINTED_AT_ALONG = 40, 12
 """Places along a curve, and along each axis of a surface, that say their value."""
@@ -82,7 +83,7 @@ class Caterpillar(Curve):
 
 
 @dataclass(frozen=True)
-class Pairs(Curve):
+class EffectPairs(Curve):
     """Correlated random effects of levels, those of `term` beside those of an `earlier` term, with the columns `estimate` and
     `other`."""
 
@@ -96,13 +97,15 @@ def effects_in_words(term: str) -> str:
     return f"{'slopes of ' if numbers else 'intercepts'}{' times '.join(numbers)} by {factor}"
 
 
-def random_effects_of(table: pd.DataFrame, smooths: Iterable[Mapping], most: int) -> list[Curve]:
+def random_effects_of(
+    table: pd.DataFrame, smooths: Iterable[Mapping], most: int, words: Words = NO_WORDS
+) -> list[Curve]:
     """The pictures of the random effects of fit.json in a table of coefficients: at most so many levels, the most
     extreme."""
-    found, by_term = (
-        list[Curve](),
-        {str(term): rows.dropna(subset=["estimate"]) for term, rows in table.groupby("term")},
-    )
+    found, by_term = list[Curve](), dict[str, pd.DataFrame]()
+    for term, rows in table.groupby("term"):
+        levels = [words.level(str(term), level) for level in rows["level"]]
+        by_term[str(term)] = rows.assign(level=levels).dropna(subset=["estimate"])
     for smooth in (each for each in smooths if each["is_random"]):
         rows = by_term[smooth["term"]].sort_values("estimate", kind="stable")
         others = len(rows) - most if len(rows) > most + 1 else 0
@@ -112,7 +115,7 @@ def random_effects_of(table: pd.DataFrame, smooths: Iterable[Mapping], most: int
         for pair in smooth.get("correlations", ()):
             other = by_term[pair["term"]].set_index("level")["estimate"].rename("other")
             both = rows.join(other, on="level").dropna(subset=["other"])
-            found.append(Pairs(smooth["term"], both, pair["term"], pair["correlation"]))
+            found.append(EffectPairs(smooth["term"], both, pair["term"], pair["correlation"]))
     return found
 
 
@@ -208,7 +211,7 @@ def draw_caterpillar(panel: Panel, axes: Axes, effects: Caterpillar, is_ratio: b
         panel.tip(axes, (scale.low, scale.high), (place - 0.5, place + 0.5), tip)
 
 
-def draw_pairs(panel: Panel, axes: Axes, pairs: Pairs) -> None:
+def draw_pairs(panel: Panel, axes: Axes, pairs: EffectPairs) -> None:
     """A point for each level, with its correlated effects, on the scale of coefficients."""
     points = pairs.points.iloc[spread(len(pairs.points), MOST_PAIRS)]
     axes.axhline(0.0, color=GREY, linewidth=0.6)

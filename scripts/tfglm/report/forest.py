@@ -22,7 +22,7 @@ from tfglm.report.curves import (
     MOST_EFFECTS,
     Caterpillar,
     Curve,
-    Pairs,
+    EffectPairs,
     Surface,
     curves_of,
     draw_caterpillar,
@@ -84,7 +84,7 @@ def coefficient_plot(
         None if effects is None else effects[[any(f.is_curve for f in factors_in(term)) for term in effects["term"]]]
     )
     items = rows if curved is None else [*rows, *curves_of(curved), *surfaces_of(curved)]
-    items = [*items, *random_effects_of(table, smooths, look.levels or MOST_EFFECTS)]
+    items = [*items, *random_effects_of(table, smooths, look.levels or MOST_EFFECTS, words)]
     if not items:
         nothing(f"{title}: none but the intercept", paths)
         return
@@ -194,7 +194,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
             match item:
                 case Caterpillar():
                     draw_caterpillar(panel, axes, item, scale.ratio, effect)
-                case Pairs():
+                case EffectPairs():
                     draw_pairs(panel, axes, item)
                 case Surface():
                     draw_surface(panel, axes, item, scale.ratio, effect)
