@@ -634,22 +634,9 @@ def pool(fits: Sequence[Model], confidence: float = 0.95) -> pd.DataFrame:
     """Return the pooled coefficients of fits of multiply imputed rows, by Rubin's rules.
 
     The columns are those of `coefficients`, with t tests by the degrees of freedom of Barnard and Rubin, and `fmi`, the fraction
-    of missing information. Each fit has the rows of one imputation.
+    of missing information. Each fit has the rows of one imputation; `confidence` is the coverage of intervals. Raises UserError
+    if the fits differ in formula, family, number of rows, levels or kind of errors, or have no standard errors.
 
-    Parameters
-    ----------
-    fits
-        Two or more fits of the same model, of `tfglm.fit` or `tfglm.load`.
-    confidence
-        The coverage of the intervals.
-
-    Raises
-    ------
-    UserError
-        If the fits differ in formula, family, number of rows, levels or kind of errors, or have no standard errors.
-
-    Examples
-    --------
     >>> data = {"delay": [1.0, 7, 3, 8, 2, 6, 3, 9], "wind": [1.0, 3, 1, 4, 2, 2, 2, 5]}
     >>> imputed = [pd.DataFrame(data | {"wind": [*data["wind"][:7], value]}) for value in (4.0, 5.0, 6.0)]
     >>> tfglm.pool([tfglm.fit("delay ~ wind", rows) for rows in imputed])[["estimate", "std_error", "df"]].round(3)

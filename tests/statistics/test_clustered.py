@@ -516,7 +516,7 @@ def test_errors_of_a_survey_are_those_of_svyglm():
         "survey(unit, strata=carrier)": "stratum UA has a single sampling unit",
         "survey(unit, strata=carrier, fpc=hour, lonely=certainty)": "`hour` has to be above 0, and the same in all rows",
         "survey(day, fpc=few)": "the sample has more sampling units than `few` says",
-        "survey(day, lonely=no)": "lonely as one of fail, certainty, adjust",
+        "survey(day, lonely=no)": 'received "survey(day, lonely=no)"',
     }.items(),
 )
 def test_a_survey_that_has_no_variance_is_refused(kind, message):

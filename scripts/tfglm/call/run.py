@@ -69,7 +69,7 @@ OF_COLUMNS = (
 )
 """Keys whose values name columns, which may have the names that they have in the data."""
 
-BY_COLUMN = ("reference", "missing", "rare", "order", "pairwise_at", "penalty_factors")
+BY_COLUMN = ("reference", "missing", "rare", "order", "pairwise_at", "penalty_factors", "bounds")
 """Keys with a value for each column or term."""
 
 FROM_ELSEWHERE = {

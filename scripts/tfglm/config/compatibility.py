@@ -201,19 +201,13 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "`unpenalised`": OF_TERMS,
     "`penalty_factors`": OF_TERMS,
-    "`bounds`": {
-        "a lasso (`l1`, `path`)": NOT_BOUNDED,
-        "`path`": NOT_BOUNDED,
-        FIRTH: NOT_BOUNDED,
-        ABSORB: NOT_BOUNDED,
-        "`instruments`": NOT_BOUNDED,
-        SMOOTH: NOT_BOUNDED,
-        CLASSES: NOT_BOUNDED,
-        ONLINE: NOT_BOUNDED,
-        RATIOS: NOT_BOUNDED,
-        PROFILE: NOT_BOUNDED,
+    "`bounds`": dict.fromkeys(
+        ("a lasso (`l1`, `path`)", "`path`", FIRTH, ABSORB, "`instruments`", SMOOTH, CLASSES, ONLINE, RATIOS, PROFILE),
+        NOT_BOUNDED,
+    )
+    | {
         "`reference`": "bounds hold against the reference level of the fit; write it into the formula, as in "
-        '`C(carrier, Treatment("UA"))`, or remove one of the two keys',
+        '`C(carrier, Treatment("UA"))`, or remove one of the two keys'
     },
     FIRTH: {
         "a family other than `binomial` and `poisson`": "only families binomial and poisson have this penalty, not "

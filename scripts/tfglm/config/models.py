@@ -1,10 +1,9 @@
 """The sections under `models`: formula, family, penalties, and the results of the fit."""
 
 import math
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from tfglm.config import compatibility, families
 from tfglm.config.base import (
@@ -20,7 +19,6 @@ from tfglm.config.base import (
     Sweep,
     Text,
     no_duplicates,
-    number_of_text,
 )
 from tfglm.config.comparisons import ComparisonsConfig, LikelihoodConfig
 from tfglm.config.families import FamilyName, LinkConfig
@@ -116,28 +114,21 @@ class PathConfig(Section):
         return self
 
 
-def _bound(value: Any) -> Any:
-    """A bound as a number; None for an infinite one, which `inf`, `.inf` and null all say."""
-    infinite = re.fullmatch(r"[+-]?\.?inf", value.strip()) if isinstance(value, str) else value in (-math.inf, math.inf)
-    return None if infinite else number_of_text(value)
-
-
-Bound = Annotated[
-    Annotated[float, Field(ge=-1e50, le=1e50, allow_inf_nan=False)] | None,
-    BeforeValidator(_bound, json_schema_input_type=float | str | None),
-]
-
-
-def _in_order(bounds: list[float | None]) -> list[float | None]:
-    """Raise ValueError unless the first bound is below the second."""
-    lower, upper = bounds
-    if lower is None and upper is None:
-        raise ValueError("neither side has a bound; give a number for one")
-    if lower is not None and upper is not None and lower >= upper:
-        raise ValueError(
-            f"the lower bound, {lower:g}, is not below the upper, {upper:g}; give a fixed coefficient by `offset`"
+def _bounds(value: Any) -> Any:
+    """Two bounds, None for an infinite one. Raises ValueError unless the first is below the second, and one is finite."""
+    try:
+        lower, upper = (
+            end if bound is None else float(str(bound).replace(".inf", "inf"))
+            for bound, end in zip(value if isinstance(value, list) else (), (-math.inf, math.inf), strict=True)
         )
-    return bounds
+    except ValueError:
+        raise ValueError("expected the lowest and the highest value, such as [0, inf]") from None
+    if not lower < upper or math.inf == -lower == upper:
+        raise ValueError(f"{lower:g} is not below {upper:g}, or both are infinite; a fixed coefficient is an `offset`")
+    return [None if math.isinf(bound) else bound for bound in (lower, upper)]
+
+
+Bounds = Annotated[list[float | None], BeforeValidator(_bounds, json_schema_input_type=list[float | str | None])]
 
 
 class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
@@ -160,9 +151,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         default={}, max_length=MOST_COLUMNS
     )
     """Factors that multiply the penalties of terms, as glmnet's `penalty.factor`: `dest: 0.5`. Default: 1."""
-    bounds: dict[Text, Annotated[list[Bound], Field(min_length=2, max_length=2), AfterValidator(_in_order)]] = Field(
-        default={}, max_length=MOST_COLUMNS
-    )
+    bounds: dict[Text, Bounds] = Field(default={}, max_length=MOST_COLUMNS)
     """The lowest and the highest value of coefficients, by term or coefficient, on the scale of the data: `{distance: [0, inf],
     "carrier[UA]": [-1, 1]}`. Those of a factor hold against its reference level."""
     firth: bool = False
@@ -193,7 +182,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
 
     @property
     def roles(self) -> dict[str, list[str]]:
-        clusters = [*self.errors.columns, *filter(None, [self.errors.population])]
+        clusters = list(self.errors.all_columns)
         folds = {"path.by": [self.path.by]} if self.path and self.path.by else {}
         named = super().roles | ({"std_errors": clusters} if clusters else {}) | folds
         named |= {"instruments": covariates_in(self.instruments)} if self.instruments else {}

@@ -20,9 +20,6 @@ UNCONDITIONAL = "unconditional"
 SURVEY = "survey"
 """By the sampling units of a survey, within strata."""
 
-LONELY = ("fail", "certainty", "adjust")
-"""What a sampling unit alone in its stratum does: stop the fit, add nothing, or add its distance from the mean of all units."""
-
 OF_POSTERIOR = ("classical", UNCONDITIONAL)
 """Errors that take the likelihood of a model with smooth terms for true. Its tests of smooth terms do, too."""
 
@@ -33,7 +30,8 @@ _NAME = r"[A-Za-z_]\w*"
 PATTERN = (
     r"^(classical|quasi|robust|unconditional|HC[0-3]"
     rf"|cluster\(\s*{_NAME}(\s*\+\s*{_NAME})*\s*\)"
-    rf"|survey\(\s*{_NAME}(\s*,\s*(strata|fpc|lonely)\s*=\s*{_NAME})*\s*\)"
+    rf"|survey\(\s*{_NAME}(\s*,\s*strata\s*=\s*{_NAME})?(\s*,\s*fpc\s*=\s*{_NAME})?"
+    r"(\s*,\s*lonely\s*=\s*(certainty|adjust))?\s*\)"
     rf"|(newey_west|driscoll_kraay)\(\s*{_NAME}\s*(,\s*lags\s*=\s*\d{{1,6}}\s*)?\))$"
 )
 
@@ -46,13 +44,18 @@ EXAMPLES = [
 class StdErrors(NamedTuple):
     """The kind of standard errors, the columns of the clusters or dates, and how many dates apart rows may be alike; None for as
     many as the number of dates allows. The columns of a survey are that of its sampling units and perhaps that of its strata;
-    `population` has the number of units in the population, and `lonely` says what a unit alone in its stratum adds."""
+    `population` has the number of units in the population. A unit that is `lonely` in its stratum stops the fit, adds nothing
+    (certainty), or adds its distance from the mean of all units (adjust)."""
 
     kind: str
     columns: tuple[str, ...] = ()
     lags: int | None = None
     population: str | None = None
-    lonely: str = "fail"
+    lonely: str = ""
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        return (*self.columns, *filter(None, [self.population]))
 
 
 def parsed(text: str) -> StdErrors:
@@ -62,19 +65,12 @@ def parsed(text: str) -> StdErrors:
     if kind == SURVEY:
         given = dict(re.findall(r"(\w+)\s*=\s*(\w+)", lags))
         units = (columns.strip(), *([given["strata"]] if "strata" in given else []))
-        return StdErrors(kind, units, None, given.get("fpc"), given.get("lonely", "fail"))
+        return StdErrors(kind, units, None, given.get("fpc"), given.get("lonely", ""))
     return StdErrors(kind, tuple(re.findall(r"\w+", columns)), int(lags.partition("=")[2]) if lags else None)
 
 
 def check_columns(value: Any) -> Any:
-    """Raise ValueError for columns of clusters that are separated by commas, the same, or too many, and for what a survey cannot
-    have."""
-    if isinstance(value, str) and value.startswith(f"{SURVEY}("):
-        given, lonely = re.findall(r"(\w+)\s*=", value), parsed(value).lonely
-        if len(set(given)) < len(given) or lonely not in LONELY:
-            raise ValueError(
-                f"`{value}`: give each of strata, fpc and lonely once, and lonely as one of {', '.join(LONELY)}"
-            )
+    """Raise ValueError for columns of clusters that are separated by commas, the same, or too many."""
     if not isinstance(value, str) or not value.startswith("cluster("):
         return value
     if "," in value:

@@ -9,14 +9,13 @@ from typing import Literal
 import numpy as np
 
 from tfglm.config import DesignConfig, ResultsConfig
-from tfglm.config.std_errors import SURVEY
 from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, counted_levels, labels
 from tfglm.data.limits import FAR
 from tfglm.data.shards import IngestedFile
 from tfglm.design import checks, references, transforms
 from tfglm.design.by_class import by_class, in_order
-from tfglm.design.clusters import ClustersOf, clusters_of, sampled_fractions
+from tfglm.design.clusters import clusters_of
 from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
 from tfglm.design.event_studies import OTHERS, cohorts_of
@@ -173,7 +172,7 @@ class _DesignBuilder:
         absorbed = tuple(map(self.absorbed, absorbed_terms(settings.absorb)))
         # An absorbed factor has an intercept in it.
         intercept = (DesignTerm(Intercept()),) if formula.intercept and not settings.absorbed_factors else ()
-        where, names = f"{self.where}.std_errors", settings.errors.columns
+        where, names = f"{self.where}.std_errors", settings.errors.all_columns
         columns = [self.column(name, where) for name in names]
         clusters = clusters_of(settings.errors, columns, self.files, self.dictionary, where)
         return Design(
@@ -198,8 +197,7 @@ class _DesignBuilder:
                 clusters.of_columns[1:],
                 clusters.cells,
                 settings.errors.lags,
-                self.fractions(clusters),
-                settings.errors.lonely,
+                clusters.fractions,
                 settings.tests,
                 tuple((name, tuple(weights.items())) for name, weights in settings.profile.items()),
                 settings.profile_confidence,
@@ -210,20 +208,6 @@ class _DesignBuilder:
             self.folds(),
             remarks=(*self.remarks_on_order(), *self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
-        )
-
-    def fractions(self, clusters: ClustersOf) -> tuple[float, ...]:
-        """The shares of the sampling units of each stratum that were sampled; none if the config does not give the population."""
-        name, where = self.settings.errors.population, f"{self.where}.std_errors"
-        if self.settings.errors.kind != SURVEY:
-            return ()
-        population = (
-            Clusters(name, (column := self.column(name, where)).kind, checks.check_levels(name, column, where))
-            if name
-            else None
-        )
-        return sampled_fractions(
-            clusters, population, self.settings.errors.lonely, self.files, self.dictionary.required, where
         )
 
     def instruments(self, formula: Formula) -> Instruments | None:

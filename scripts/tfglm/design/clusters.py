@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from tfglm.config.std_errors import SERIAL, StdErrors
+from tfglm.config.std_errors import SERIAL, SURVEY, StdErrors
 from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, training_values
 from tfglm.data.shards import IngestedFile
@@ -32,10 +32,11 @@ NONE = -1
 
 
 class ClustersOf(NamedTuple):
-    """The clusters of each column, and of rows that agree in several."""
+    """The clusters of each column, and of rows that agree in several. `fractions` are of `sampled_fractions`."""
 
     of_columns: tuple[Clusters, ...] = ()
     cells: tuple[ClusterIntersections, ...] = ()
+    fractions: tuple[float, ...] = ()
 
 
 def clusters_of(
@@ -43,10 +44,13 @@ def clusters_of(
 ) -> ClustersOf:
     """The clusters of the training rows by the columns that the standard errors name. Raises UserError, which begins with
     the key `where`, if a column does not determine which rows belong together, or the order of dates."""
-    of_columns = tuple(clusters_in(column, where) for column in columns)
+    of_columns = tuple(clusters_in(column, where) for column in columns[: len(errors.columns)])
     if errors.kind in SERIAL:
         check_dates(errors, of_columns[0], files, dictionary, where)
-    return ClustersOf(of_columns, cells_of(of_columns, files, dictionary.required, where))
+    found = ClustersOf(of_columns, cells_of(of_columns, files, dictionary.required, where))
+    if errors.kind != SURVEY:
+        return found
+    return found._replace(fractions=sampled_fractions(found, errors, columns, files, dictionary.required, where))
 
 
 def clusters_in(column: Column, where: str) -> Clusters:
@@ -141,42 +145,45 @@ def check_dates(
 
 def sampled_fractions(
     clusters: ClustersOf,
-    population: Clusters | None,
-    lonely: str,
+    errors: StdErrors,
+    columns: Sequence[Column],
     files: Sequence[IngestedFile],
     required: Collection[str],
     where: str,
 ) -> tuple[float, ...]:
-    """The share of the sampling units of each stratum that were sampled; none without the column of the `population`, which has
-    their number, or their share if it is at most 1. The columns of `clusters` are those of units and perhaps of strata.
+    """The share of the sampling units of each stratum that a survey sampled; none if no column has the size of the population
+    (their number, or their share if it is at most 1), and no lonely unit counts as all.
 
     Raises UserError, which begins with the key `where`, for a population that differs within a stratum or is smaller than its
-    sample, and for a unit that is alone in its stratum, unless all its units were sampled or `lonely` says what it adds.
+    sample, and for a unit that is alone in its stratum.
     """
     units, *strata = clusters.of_columns
     stratum = np.array(clusters.cells[0].joint) % strata[0].count if strata else np.zeros(units.count, int)
-    count, names = np.bincount(stratum), [""]
+    count, names = np.bincount(stratum), ["the sample"]
     if strata:
-        names = cluster_numbers(strata[0], files, required)["value"].cast(pl.String).to_list()
+        names = [f"stratum {value}" for value in cluster_numbers(strata[0], files, required)["value"].to_list()]
     fractions = np.zeros(len(count))
-    if population:
+    for column in columns[len(clusters.of_columns) :]:
+        population = Clusters(column.name, column.kind, check_levels(column.name, column, where))
         values = cluster_numbers(population, files, required)["value"].cast(pl.Float64).to_numpy()
         cells = cells_of([*strata, population], files, required, where) if strata else ()
         of, which = np.divmod(cells[0].joint if cells else np.arange(len(values)), len(values))
         if len(of) > len(count) or not (values > 0).all():
             raise UserError(
-                f"{where}: `{population.column}` has to be above 0, and the same in all rows of a stratum: the number of its "
-                "sampling units in the population, or the share that was sampled"
+                f"{where}: `{column.name}` has to be above 0, and the same in all rows of a stratum: the number of its sampling "
+                "units in the population, or the share that was sampled"
             )
         fractions = np.where(values[which] <= 1, values[which], count / values[which])
-    if population and (fractions > 1).any():
-        name = f"stratum {names[int(np.argmax(fractions))]}" if strata else "the sample"
-        raise UserError(f"{where}: {name} has more sampling units than `{population.column}` says that there are")
-    alone = [names[place] for place in np.flatnonzero((count == 1) & (fractions < 1))]
-    if alone and lonely == "fail":
+        if (fractions > 1).any():
+            name = names[int(np.argmax(fractions))]
+            raise UserError(f"{where}: {name} has more sampling units than `{column.name}` says that there are")
+    alone = (count == 1) & (fractions < 1)
+    if alone.any() and not errors.lonely:
+        listed = ", ".join([names[place] for place in np.flatnonzero(alone)][:3]) + (", ..." if alone.sum() > 3 else "")
         raise UserError(
-            f"{where}: stratum {', '.join(alone[:3])}{', ...' if alone[3:] else ''} has a single sampling unit, which has no "
-            "variance\n  merge it with a similar stratum under data.derive, or write lonely=certainty (it adds nothing) or "
-            "lonely=adjust (it adds its distance from the mean of all units)"
+            f"{where}: {listed} has a single sampling unit, so no variance\n  merge similar strata under data.derive, or write "
+            "lonely=certainty (it adds nothing) or lonely=adjust (it adds its distance from the mean of all units)"
         )
-    return tuple(fractions.tolist()) if population else ()
+    if errors.lonely == "certainty":
+        fractions = np.where(alone, 1.0, fractions)
+    return tuple(fractions.tolist()) if fractions.any() else ()

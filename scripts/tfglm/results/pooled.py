@@ -14,7 +14,7 @@ from tfglm.inference.reference import Reference
 from tfglm.results.coefficients import tests
 from tfglm.results.compare import ComparedModel
 
-ALIKE = ("formula", "family", "link", "rows")
+ALIKE = ("formula", "family", "link", "rows", "std_errors")
 """What fit.json has to say alike of all imputations."""
 
 
@@ -47,29 +47,31 @@ def check(models: Sequence[ComparedModel]) -> None:
     """Raise UserError unless the models are the same regression of imputed rows, with standard errors."""
     if len(models) < 2:
         raise UserError("pool: give the fits of two or more imputations")
-    first = models[0]
+    first, names = models[0], ["term", "level", "reference"]
     for number, model in enumerate(models, 1):
-        fit, design = model.fit, model.design
-        if design is None or model.table is None or first.design is None or first.table is None:
-            raise UserError(f"pool: fit {number} is a network, which has no coefficients to pool")
-        if "std_error" not in model.table or fit["std_errors"]["kind"] == "none" or design.smooths:
-            raise UserError(
-                f"pool: fit {number} has no errors of coefficients alone, as it is penalised, smooth, or not at its maximum"
-            )
-        for key in (*ALIKE, "std_errors"):
-            one, other = (each[key]["kind"] if key == "std_errors" else each[key] for each in (first.fit, fit))
+        fit, design, table = model.fit, model.design, model.table
+        if (
+            design is None
+            or table is None
+            or "std_error" not in table
+            or fit["std_errors"]["kind"] == "none"
+            or design.smooths
+        ):
+            why = "it is a network, penalised, smooth, or has not converged"
+            raise UserError(f"pool: fit {number} has no errors of coefficients alone: {why}")
+        assert first.design and first.table is not None
+        for key in ALIKE:
+            one, other = (str(each[key]["kind"] if key == "std_errors" else each[key]) for each in (first.fit, fit))
             if one != other:
                 raise UserError(
-                    f"pool: the fits differ in {key}: {one} and {other}, and imputations are of the same model and rows"
+                    f"pool: the fits differ in {key}: {one} and {other}; imputations have the same model and rows"
                 )
-        names = ["term", "level", "reference"]
-        if not first.table[names].equals(model.table[names]):
+        if not first.table[names].equals(table[names]):
             raise UserError(
                 'pool: the fits differ in levels or reference levels; write these into the formula, as in C(x, Treatment("a"))'
             )
         for own, theirs in zip(first.design.numeric, design.numeric, strict=True):
             if own.learnt != theirs.learnt:
                 raise UserError(
-                    f"pool: `{own.name}` is computed from the rows, and so differs between imputations; give it fixed points or "
-                    "plain powers"
+                    f"pool: `{own.name}` is computed from the rows, and so differs between imputations; fix its points"
                 )

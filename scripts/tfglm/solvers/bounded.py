@@ -17,10 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tfglm.design.design import Design
-from tfglm.design.parametrisation import at_reference, in_table, references_first, to_data_scale
-from tfglm.engine.passes import Sums
-from tfglm.engine.workload import Workload
+from tfglm.design.parametrisation import in_table, to_data_scale
 from tfglm.errors import UserError
 from tfglm.formula.names import coefficient_name
 from tfglm.inference.fitted import ALIASED, AT_BOUND, FREE, Fitted, choose_references
@@ -28,7 +25,6 @@ from tfglm.solvers import newton, origin, quadratic
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
 from tfglm.solvers.objective import Point, Solution
 from tfglm.solvers.plain import PlainObjective
-from tfglm.solvers.run import Run
 
 MOST_SETS = 12
 """Largest number of active sets that are tried."""
@@ -42,24 +38,9 @@ LITTLE = 1e-2
 
 @dataclass(frozen=True)
 class BoundedObjective(PlainObjective):
-    """F between bounds. The reference levels of tables are held at zero, so that bounds are for single coefficients.
-
-    `multipliers` [p] are g of the coefficients on their bounds, 0 for others.
-    """
+    """F between bounds. `multipliers` [p] are g of the coefficients on their bounds, for a unit of the table; 0 for others."""
 
     multipliers: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-    @classmethod
-    def _held_first(cls, design: Design, counts: Sums, status: np.ndarray, null: np.ndarray) -> np.ndarray:
-        references = choose_references(design, status, {})
-        return references_first(design, at_reference(design, references, (to_data_scale(design) @ null.T).T))
-
-    @classmethod
-    def _overlapping(cls, workload: Workload, run: Run, counts: Sums, terms: list[str]) -> tuple[Workload, Sums]:
-        """A bounded coefficient may be finite where its level is separated, so only the other terms are searched."""
-        places = [place for place, *_ in workload.design.bounds]
-        bounded = {term for term, where in workload.design.slices.items() if np.isin(np.r_[where], places).any()}
-        return super()._overlapping(workload, run, counts, [term for term in terms if term not in bounded])
 
     def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
         if super().without_separated_rows(coefficients) is None:
@@ -70,32 +51,32 @@ class BoundedObjective(PlainObjective):
         )
 
     def limits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The bounds on the scale of the fit, and what a coefficient of the table is in units of the fit, all [p]. Raises
-        UserError for a coefficient that is aliased, or that is several of the fit."""
-        design, size = self.design, self.design.size
-        references = choose_references(design, self.status, {})
-        matrix = in_table(design, to_data_scale(design), self.null_vectors, references)[-1]
-        moved, names = origin.shift(self), list(design.coefficients())
-        lower, upper, unit = np.full(size, -np.inf), np.full(size, np.inf), np.ones(size)
-        for place, *limits in design.bounds:
+        """The bounds on the scale of the fit, and a coefficient of the table in units of the fit, all [p]. Raises UserError for a
+        coefficient that is aliased, or that is several of the fit."""
+        design, (lower, upper, unit) = self.design, np.outer([-np.inf, np.inf, 1.0], np.ones(self.design.size))
+        matrix = in_table(design, to_data_scale(design), self.null_vectors, choose_references(design, self.status, {}))[
+            -1
+        ]
+        moved, names = origin.shift(self), self.names
+        for place, least, most in design.bounds:
             row = np.where(self.free, matrix[[place]].toarray()[0], 0.0)
-            if self.status[place] == ALIASED or np.count_nonzero(row) > 1:
-                others = [coefficient_name(*names[other]) for other in np.flatnonzero(row) if other != place]
+            others = [names[other] for other in np.flatnonzero(row) if other != place]
+            if self.status[place] == ALIASED or others:
                 why = (
                     f"it depends on where they are zero: {', '.join(others[:3])}\n  bound a term that multiplies no number"
                     if others
                     else "other terms determine its column\n  leave one of them out"
                 )
-                raise UserError(
-                    f"models.{design.model}.bounds: `{coefficient_name(*names[place])}` can have no bound, because {why}"
-                )
+                raise UserError(f"models.{design.model}.bounds: `{names[place]}` can have no bound, because {why}")
             if self.free[place]:
                 unit[place] = row[place]
-                lower[place], upper[place] = (
-                    end if limit is None else limit / row[place] - moved[place]
-                    for limit, end in zip(limits, (-np.inf, np.inf), strict=True)
-                )
+                lower[place] = -np.inf if least is None else least / row[place] - moved[place]
+                upper[place] = np.inf if most is None else most / row[place] - moved[place]
         return lower, upper, unit
+
+    @property
+    def names(self) -> list[str]:
+        return [coefficient_name(*name) for name in self.design.coefficients()]
 
     def facts(self, fitted: Fitted) -> dict:
         """Each bounded coefficient: the bounds, whether it is on one, and the derivative of the loss there, which rises towards
@@ -112,18 +93,12 @@ class BoundedObjective(PlainObjective):
         }
 
     def remarks(self) -> list[str]:
-        names = [
-            coefficient_name(*name)
-            for name, status in zip(self.design.coefficients(), self.status, strict=True)
-            if status == AT_BOUND
-        ]
-        if not names:
-            return []
-        listed = ", ".join(f"`{name}`" for name in names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+        names = [f"`{self.names[place]}`" for place in np.flatnonzero(self.status == AT_BOUND)]
+        listed = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
         return [
             f"on a bound: {listed}. An estimate on its bound is not nearly normal, so it has no standard error; the errors and "
             "tests of other coefficients take those on a bound as known"
-        ]
+        ] * bool(names)
 
 
 class BoundedNewton(Descent):

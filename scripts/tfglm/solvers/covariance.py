@@ -154,8 +154,7 @@ def by_sampling_unit(inference: Inference, scores: Scores, common: dict[str, Any
     means = np.zeros((len(count), sums.shape[1]))
     np.add.at(means, stratum, sums)
     means /= count[:, None]
-    if inference.lonely == "adjust":
-        means[count == 1] = 0.0  # the mean of all units
+    means[count == 1] = 0.0  # the mean of all units
     factor = (1 - np.array(inference.fractions or np.zeros(len(count)))) * count / np.maximum(count - 1, 1)
     df = len(scores.clusters) - len(np.unique(stratum[scores.clusters]))
     return Survey(**common, scores=np.sqrt(factor[stratum])[:, None] * (sums - means[stratum]), df_design=float(df))

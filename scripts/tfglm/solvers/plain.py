@@ -9,7 +9,15 @@ import numpy as np
 from tfglm.config.families import WITH_FIRTH
 from tfglm.config.std_errors import BY_LEVERAGE
 from tfglm.design.design import Design
-from tfglm.design.parametrisation import hold, holding_zero, most_frequent_first, null_space, to_fit_scale
+from tfglm.design.parametrisation import (
+    at_reference,
+    hold,
+    holding_zero,
+    most_frequent_first,
+    null_space,
+    references_first,
+    to_fit_scale,
+)
 from tfglm.engine.parts import equations_of
 from tfglm.engine.passes import Sums
 from tfglm.engine.rectified import side
@@ -18,7 +26,7 @@ from tfglm.errors import UserError
 from tfglm.formula.terms import INTERCEPT
 from tfglm.inference import effective
 from tfglm.inference.bread import Bread
-from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED
+from tfglm.inference.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, choose_references
 from tfglm.solvers import rectifier
 from tfglm.solvers.cluster_sums import Columns, Scores, matrices_of
 from tfglm.solvers.information import Blocks, assemble, inverse_state, null_vectors
@@ -62,8 +70,10 @@ class PlainObjective(Objective):
         Penalised coefficients are finite and unique. So none of their levels is separated or held at zero."""
         workload, counts, design = counted.workload, counted.counts, counted.workload.design
         terms = [term for term in design.unpenalised_terms if term != without]
+        bounded = {list(design.coefficients())[place][0] for place, *_ in design.bounds}
         if set(terms) - {INTERCEPT}:
-            workload, counts = cls._overlapping(workload, run, counts, terms)
+            # A bounded coefficient may be finite where its level is separated.
+            workload, counts = cls._overlapping(workload, run, counts, [term for term in terms if term not in bounded])
         status = initial_status(design, workload, counts)
         if without is not None:
             status[design.slices[without]] = EMPTY
@@ -71,7 +81,10 @@ class PlainObjective(Objective):
         if set(terms) - {INTERCEPT}:
             present = np.isin(status, (EMPTY, SEPARATED), invert=True)
             null = (to_fit_scale(design) @ null_space(design, present, terms).T).T
-            held, null = hold(null, cls._held_first(design, counts, status, null))
+            order = most_frequent_first(design, by_coefficient(design, counts, "rows"))
+            if design.bounds:  # those of a factor are against its reference level
+                order = references_first(design, at_reference(design, choose_references(design, status, {}), null))
+            held, null = hold(null, order)
             status[held] = REFERENCE
         coefficients, loss = cls._null_model(workload, run, counts)
         if design.constant is None and counted.original is not design:
@@ -84,11 +97,6 @@ class PlainObjective(Objective):
             workload, run, counts, counted, status, held, null, coefficients, loss, 0.0, 0.0, nothing, nothing
         )
         return objective.penalised(design.penalty.l1, design.penalty.l2)
-
-    @classmethod
-    def _held_first(cls, design: Design, counts: Sums, status: np.ndarray, null: np.ndarray) -> np.ndarray:
-        """The order in which coefficients are held at zero."""
-        return most_frequent_first(design, by_coefficient(design, counts, "rows"))
 
     @classmethod
     def _overlapping(cls, workload: Workload, run: Run, counts: Sums, terms: list[str]) -> tuple[Workload, Sums]:

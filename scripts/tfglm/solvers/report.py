@@ -209,7 +209,7 @@ def standard_errors(design: Design, covariance: Covariance) -> dict:
         return errors
     if isinstance(covariance, Survey):
         strata = len(design.inference.crossed) and design.inference.crossed[0].count
-        df, fpc = covariance.df_design, bool(design.inference.fractions)
+        df, fpc = covariance.df_design, any(0 < share < 1 for share in design.inference.fractions)
         return {**errors, "column": names[0], "strata": strata, "units": covariance.count, "df": df, "fpc": fpc}
     errors["clusters"] = covariance.count
     if isinstance(covariance, Crossed):
