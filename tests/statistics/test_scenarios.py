@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.special
+import statsmodels.api as sm
 import test_margins
+from scipy.stats import norm
 from test_margins import CASES, STEP, Oracle, column_of, files, frame  # noqa: F401
 
 from pools import CR1, estimates_of, fit_files, ingest_frame
 from tfglm.design.scenarios import check_scenarios
 from tfglm.errors import UserError
 from tfglm.results import coefficients
-from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_MEAN, Averaged
+from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_MEAN, Averaged, marginal_tables
 from tfglm.results.margins import average_rows
 from tfglm.results.scenario_table import NO_DIFFERENCE, scenario_table
 
@@ -252,3 +254,43 @@ def test_a_scenario_sets_the_column_of_the_offset(with_offset, files):  # noqa: 
     fixed = table_of(with_offset, files, {"late": {"hour": "18"}}, offset_at=10.0)
     both = table_of(with_offset, files, {"late": {"hour": "18", "seats": "10"}})
     assert fixed["estimate"].to_numpy() == pytest.approx(both["estimate"].to_numpy(), rel=1e-10)
+
+
+def test_ratios_of_means_and_ratios_of_ratios_have_errors_by_the_delta_method(tmp_path):
+    random = np.random.default_rng(3)
+    rows = pd.DataFrame({"x": random.normal(size=300), "g": random.choice(["a", "b"], 300)})
+    rows["y"] = (random.random(300) < 1 / (1 + np.exp(0.5 * (rows["g"] == "b") - 0.8 * rows["x"]))).astype(int)
+    design, fitted, _ = fit_files([ingest_frame(rows, tmp_path)], "y ~ x * g", "binomial")
+
+    def columns(x, g):
+        x, g = np.broadcast_to(x, 300), np.broadcast_to(g, 300).astype(float)
+        return np.column_stack([np.ones(300), x, g, x * g])
+
+    exact = sm.GLM(rows["y"], columns(rows["x"], rows["g"] == "b"), sm.families.Binomial()).fit(tol=1e-14)
+
+    def log_mean(x, g):
+        """The logarithm of the mean response, and its gradient."""
+        at = columns(x, g)
+        mean = exact.predict(at)
+        return np.log(mean.mean()), (mean * (1 - mean)) @ at / 300 / mean.mean()
+
+    def expected(value, gradient):
+        error = np.sqrt(gradient @ exact.cov_params() @ gradient)
+        limits = np.exp(value + error * norm.ppf([0.025, 0.975]))
+        return [np.exp(value), np.exp(value) * error, 2 * norm.sf(abs(value / error)), *limits]
+
+    def difference(one, other):
+        return tuple(mine - theirs for mine, theirs in zip(one, other, strict=True))
+
+    scenarios = {"low": {"x": "0"}, "high": {"x": "1"}}
+    averaged = average_rows(design, fitted, [ingest_frame(rows, tmp_path / "again")], margins_at=scenarios)
+    names = [f"mean_ratio{end}" for end in ("", "_std_error", "_p_value", "_ci_lower", "_ci_upper")]
+    effects = marginal_tables(design, fitted, averaged, {}, 0.95, None, "ratio").effects.set_index("term")
+    of_g = expected(*difference(log_mean(rows["x"], 1), log_mean(rows["x"], 0)))
+    np.testing.assert_allclose(effects.loc["g", names].astype(float), of_g, rtol=1e-7)
+    assert effects.loc["x", names].isna().all()
+    table = scenario_table(design, fitted, averaged, {}, 0.95, None, None, "ratio").set_index(["at", "against", "term"])
+    ratios = [difference(log_mean(x, 1), log_mean(x, 0)) for x in (0.0, 1.0)]
+    of_ratios = table.loc[("high", "low", "g"), names].astype(float)
+    np.testing.assert_allclose(of_ratios, expected(*difference(*ratios[::-1])), rtol=1e-7)
+    assert table.loc[("high", "", ""), names].isna().all()

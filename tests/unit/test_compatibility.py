@@ -76,6 +76,7 @@ EXAMPLES = {
     "`adjusted_means: balanced`": {"adjusted_means": "balanced"},
     "`random_effects: integrated`": {"random_effects": "integrated"},
     "`margins_at`": {"margins_at": {"one": {"x": 1.0}}},
+    "`comparison`": {"comparison": "ratio"},
     "`margins_contrasts`": {"margins_contrasts": {"one": {"one": 1.0}}},
     "no `margins_at`": {},
     "`marginal_effects: true`": {"marginal_effects": True},

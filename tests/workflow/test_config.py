@@ -309,8 +309,8 @@ def test_a_mistake_in_one_of_two_forms_is_the_only_one_that_is_reported(keys, me
         (
             "models.late_arrival.family",
             "binomal",
-            ": expected `gaussian`, `binomial`, `poisson`, `gamma`, `inverse_gaussian`, "
-            '`negative_binomial`, `tweedie`, `multinomial` or `ordinal`, received "binomal"; '
+            ": expected `gaussian`, `binomial`, `beta`, `poisson`, `gamma`, `inverse_gaussian`, `negative_binomial`, "
+            '`truncated_poisson`, `truncated_negative_binomial`, `tweedie`, `multinomial` or `ordinal`, received "binomal"; '
             "did you mean `binomial`?",
         ),
         ("models.late_arrival.confidence", 1, ": expected a number > 0 and < 1, received 1"),

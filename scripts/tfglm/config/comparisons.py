@@ -55,6 +55,9 @@ class ComparisonsConfig(Section):
     margins_contrasts: dict[Text, Combination] = Field(default={}, max_length=MOST_CONTRASTS)
     """Linear combinations of scenarios under `margins_at`, each under a name, as in `far: {late far: 1, early far:
     -1}`. Default: all pairs of scenarios."""
+    comparison: Literal["difference", "ratio", "odds_ratio"] = "difference"
+    """How `marginal_effects.csv` and `margins_at.csv` compare means: by their `difference` alone, or also by their `ratio`,
+    or `odds_ratio` of probabilities."""
     adjust: Literal["none", "holm"] = "none"
     """Whether contrasts, and hypotheses, have p-values that are adjusted for their number: `p_adjusted`, by Holm's
     method."""

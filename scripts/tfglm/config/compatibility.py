@@ -115,6 +115,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`adjusted_means: balanced`": lambda m: getattr(m, "adjusted_means", "observed") == "balanced",
     "`random_effects: integrated`": lambda m: getattr(m, "random_effects", "zero") == "integrated",
     "`margins_at`": value_of("margins_at"),
+    "`comparison`": lambda m: getattr(m, "comparison", "difference") != "difference",
     "`margins_contrasts`": value_of("margins_contrasts"),
     "no `margins_at`": lambda m: not getattr(m, "margins_at", None),
     "`marginal_effects: true`": lambda m: getattr(m, "marginal_effects", False),
@@ -315,6 +316,10 @@ REASONS: dict[str, dict[str, str]] = {
         "`adjusted_means: balanced`": "means of a balanced grid have random effects at 0; remove one of the two keys",
         "`std_errors` other than `unconditional`": "integrated averages depend on the estimated variances, whose errors they "
         "count; write `std_errors: unconditional`",
+    },
+    "`comparison`": {
+        ABSORB: NO_AVERAGES,
+        "`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys",
     },
     "`margins_contrasts`": {"no `margins_at`": "there are no scenarios to combine; name some under `margins_at`"},
     "`adjust`": {

@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from tfglm.config import compatibility, families
 from tfglm.config.base import (
@@ -310,6 +310,8 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     def _keys_of_results(self) -> "ModelConfig":
         if self.offset_at is not None and not self.offset:
             raise ValueError("offset_at: the model has no offset; add the key `offset`, or remove this one")
+        if self.comparison == "odds_ratio" and self.family not in ("binomial", "beta", "multinomial", "ordinal"):
+            raise ValueError(f"comparison: means of family {self.family} are no probabilities; use `ratio`")
         if self.diagnostics and self.family in ("multinomial", "ordinal"):
             raise ValueError("diagnostics: a regression of classes has no residuals; remove the key")
         return self

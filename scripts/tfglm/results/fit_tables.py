@@ -33,7 +33,7 @@ def _instruments(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
 
 
 def _margins_at(saved: SavedFit, settings: ResultsConfig) -> pd.DataFrame:
-    numbers = settings.confidence, settings.margins_contrasts
+    numbers = settings.confidence, settings.margins_contrasts, None, settings.comparison
     return scenario_table(saved.design, saved.fitted, saved.averaged, saved.reference, *numbers)
 
 

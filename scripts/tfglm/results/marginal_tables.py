@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,13 +164,15 @@ def marginal_tables(
     reference: Mapping[str, str],
     confidence: float,
     fewest: Fewest | None = None,
+    comparison: str = "difference",
 ) -> Margins:
     """Return the average marginal effect of each column of a model, and the adjusted mean of each level, from the averages
-    over its training rows. Raises UserError if a requested reference level has no finite estimate."""
+    over its training rows; with a `comparison` other than difference also ratios of adjusted means. Raises UserError if a
+    requested reference level has no finite estimate."""
     references, fitted = choose_references(design, fitted.status, reference), averaged.of(design, fitted)
     coefficients = with_limits(fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
-    inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design))
+    inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design), comparison)
     logarithm = logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
     effects: list[Columns] = []
     means: list[Columns] = []
@@ -192,7 +195,7 @@ def marginal_tables(
     of = ("class",) if design.equations else ()
     retransformed = RETRANSFORMED.values() if logarithm else ()
     return Margins(
-        averaged.labelled(table(effects, (*of, *EFFECTS))),
+        averaged.labelled(table(effects, (*of, *EFFECTS, *inference.columns_of_ratios))),
         averaged.labelled(table(means, (*of, *MEANS, *retransformed))),
     )
 
@@ -235,6 +238,25 @@ class Estimated(NamedTuple):
     status: np.ndarray
     rare: np.ndarray
 
+    def on(self, comparison: str) -> "Estimated":
+        """Means on the scale where a difference is the logarithm of a comparison: log(m), for odds ratios log(m / (1 - m))."""
+        with np.errstate(all="ignore"):
+            odds = comparison == "odds_ratio"
+            scaled = np.log(self.estimate) - (np.log1p(-self.estimate) if odds else 0.0)
+            slope = 1.0 / self.estimate / (1.0 - self.estimate if odds else 1.0)
+        slope = np.where(np.isfinite(scaled), slope, 0.0)
+        return self._replace(estimate=scaled, derivative=slope[:, None] * self.derivative)
+
+    def less(self, other: "Estimated") -> "Estimated":
+        """The differences from a mean."""
+        with np.errstate(invalid="ignore"):  # of two that are infinite, whose status says so
+            difference = self.estimate - other.estimate
+        status = np.where(self.status == "", other.status, self.status)
+        return Estimated(difference, self.derivative - other.derivative, status, self.rare | other.rare)
+
+    def at(self, places: Any) -> "Estimated":
+        return Estimated(*(values[places] for values in self))
+
 
 @dataclass(frozen=True)
 class InferenceOfAverages:
@@ -244,6 +266,26 @@ class InferenceOfAverages:
     fitted: Fitted
     confidence: float
     fewest: Fewest
+    comparison: str = "difference"
+
+    @property
+    def has_ratios(self) -> bool:
+        return self.comparison != "difference"
+
+    @property
+    def columns_of_ratios(self) -> list[str]:
+        ends = ("", "_std_error", "_p_value", "_ci_lower", "_ci_upper")
+        return [f"mean_{self.comparison}{end}" for end in ends] if self.has_ratios else []
+
+    def ratios(self, logarithms: Estimated) -> Columns:
+        """Columns of ratios, from their logarithms, which make intervals and p-values; standard errors by the delta method."""
+        found = self(logarithms)
+        ratio, nothing = np.exp(found["estimate"]), np.full(len(logarithms.estimate), np.nan)
+        error, p_value, lower, upper = (
+            found.get(name, nothing) for name in ("std_error", "p_value", "ci_lower", "ci_upper")
+        )
+        values = (ratio, ratio * error, p_value, np.exp(lower), np.exp(upper))
+        return dict(zip(self.columns_of_ratios, values, strict=True))
 
     def slope(self, term: str, average: AveragesByLevel) -> Estimated:
         """That of a column of numbers."""
@@ -309,14 +351,15 @@ class Levels:
             "",
         )
 
-    @property
-    def _derivative(self) -> np.ndarray:
-        """The derivative of the means by the coefficients, 0 if there is no mean."""
-        return np.where((self._status == NO_MEAN)[:, None], 0.0, self._averages.derivative)
+    @cached_property
+    def _means(self) -> Estimated:
+        """With the derivative 0 if there is no mean."""
+        derivative = np.where((self._status == NO_MEAN)[:, None], 0.0, self._averages.derivative)
+        return Estimated(self._averages.mean, derivative, self._status, self._rare)
 
     def means(self) -> Columns:
         """Columns of the table of adjusted means."""
-        columns = self._inference(Estimated(self._averages.mean, self._derivative, self._status, self._rare))
+        columns = self._inference(self._means)
         names = {"term": self._factor.name, "level": list(self._factor.levels), "rows": self._rows}
         return names | columns | {"mean": columns["estimate"]}
 
@@ -329,25 +372,19 @@ class Levels:
             "reference": self._factor.levels[reference],
             "rows": self._rows[others],
         }
-        return names | self._inference(self.differences(reference))
+        inference = self._inference
+        ratios = inference.ratios(self.differences(reference, inference.comparison)) if inference.has_ratios else {}
+        return names | inference(self.differences(reference)) | ratios
 
     def others(self, reference: int) -> np.ndarray:
         return np.delete(np.arange(len(self._factor.levels)), reference)
 
-    def differences(self, reference: int) -> Estimated:
-        """The means of the other levels less that of the reference level."""
-        others = self.others(reference)
-        mean, derivative = self._averages.mean, self._derivative
+    def differences(self, reference: int, comparison: str = "difference") -> Estimated:
+        """The means of the other levels less that of the reference level, on the scale of a comparison."""
+        means = self._means if comparison == "difference" else self._means.on(comparison)
         of_level = self._inference.design.by_level(self._factor.name, self._inference.fitted.status == AT_BOUND)
-        status = np.where((self._status == "") & (of_level > 0), ON_BOUND, self._status)
-        with np.errstate(invalid="ignore"):  # of two that are infinite, whose status says so
-            differences = mean[others] - mean[reference]
-        return Estimated(
-            differences,
-            derivative[others] - derivative[reference],
-            np.where(status[others] == "", status[reference], status[others]),
-            self._rare[others] | self._rare[reference],
-        )
+        means = means._replace(status=np.where((means.status == "") & (of_level > 0), ON_BOUND, means.status))
+        return means.at(self.others(reference)).less(means.at([reference]))
 
 
 def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: str) -> np.ndarray:

@@ -77,8 +77,9 @@ class SavedFit:
         """Average marginal effects and adjusted means."""
         from tfglm.results.marginal_tables import marginal_tables
 
-        confidence = self.arguments.settings.confidence
-        return marginal_tables(self.design, self.fitted, self.averaged, self.reference, confidence)
+        settings = self.arguments.settings
+        numbers = settings.confidence, None, settings.comparison
+        return marginal_tables(self.design, self.fitted, self.averaged, self.reference, *numbers)
 
     @cached_property
     def files(self) -> list[IngestedFile]:

@@ -44,6 +44,7 @@ def scenario_table(
     confidence: float,
     contrasts: Mapping[str, Mapping[str, float]] | None = None,
     fewest: Fewest | None = None,
+    comparison: str = "difference",
 ) -> pd.DataFrame:
     """Return the means and effects in each scenario, and their differences between scenarios. `contrasts` has the weights of
     scenarios by the name of a contrast; by default each scenario is compared with all before it. The other arguments are
@@ -53,36 +54,43 @@ def scenario_table(
     term ('' for the mean response), level, reference, estimate, std_error, df, statistic, p_value (not of a mean, which is
     no effect), ci_lower, ci_upper, status. A difference of effects is a second difference: how much an effect depends on the
     scenario. If the response is a logarithm, also the columns of `geometric.RETRANSFORMED` for means and of
-    `geometric.RATIOS` for differences and effects.
+    `geometric.RATIOS` for differences and effects. With a `comparison` other than difference the same combinations of logarithms
+    of means, or of their odds, as ratios: a difference of effects is a ratio of ratios.
     """
     if not averaged.scenarios:
         raise UserError(f"models.{design.model}: there are no scenarios; name some under `margins_at`")
     references, fitted = choose_references(design, fitted.status, reference), averaged.of(design, fitted)
-    inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design))
+    inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design), comparison)
     weights: dict[tuple[str, str], Mapping[str, float]] = {(name, ""): {name: 1.0} for name in averaged.scenarios}
     if contrasts:
         weights |= {(name, ""): row for name, row in contrasts.items()}
     else:
         weights |= {(b, a): {b: 1.0, a: -1.0} for a, b in combinations(averaged.scenarios, 2)}
-    tables = []
-    for number, label in enumerate(design.likelihood.class_labels if design.equations else ("",)):
+
+    def listed(number: int, label: str, comparison: str) -> tuple[list[tuple[str, ...]], Estimated]:
         known = {
-            name: dict(effects_in(inference, scenario, references, number, label))
+            name: dict(effects_in(inference, scenario, references, number, label, comparison))
             for name, scenario in averaged.scenarios.items()
         }
-        listed = [
-            ((*names, *key), combined(row, known, key))
+        combinations_of = {
+            (*names, *key): combined(row, known, key)
             for names, row in weights.items()
             for key in known[next(iter(row))]
             if all(key in known[name] for name in row)
-        ]
-        estimated = Estimated(*(np.concatenate(parts) for parts in zip(*(each for _, each in listed), strict=True)))
-        table = pd.DataFrame([names for names, _ in listed], columns=list(NAMES))
+        }
+        return list(combinations_of), Estimated(*map(np.concatenate, zip(*combinations_of.values(), strict=True)))
+
+    tables = []
+    for number, label in enumerate(design.likelihood.class_labels if design.equations else ("",)):
+        names, estimated = listed(number, label, "difference")
+        table = pd.DataFrame(names, columns=list(NAMES))
         table = table.assign(**inference(estimated))
         table.loc[table["status"] == NO_DIFFERENCE, "estimate"] = 0.0
-        table = table.reindex(columns=[*NAMES, *MEASURES])
+        if inference.has_ratios:
+            table = table.assign(**inference.ratios(listed(number, label, comparison)[1]))
+        table = table.reindex(columns=[*NAMES, *MEASURES, *inference.columns_of_ratios])
         is_mean = (table["term"] == "") & table["at"].isin(list(averaged.scenarios)) & (table["against"] == "")
-        table.loc[is_mean, ["statistic", "p_value"]] = np.nan
+        table.loc[is_mean, ["statistic", "p_value", *inference.columns_of_ratios]] = np.nan
         if design.equations:
             table.insert(0, "class", label)
         tables.append(table)
@@ -123,9 +131,15 @@ def combined(weights: Mapping[str, float], known: Mapping[str, Mapping[Key, Esti
 
 
 def effects_in(
-    inference: InferenceOfAverages, scenario: InScenario, references: Mapping[str, int], number: int, label: str
+    inference: InferenceOfAverages,
+    scenario: InScenario,
+    references: Mapping[str, int],
+    number: int,
+    label: str,
+    comparison: str,
 ) -> Iterator[tuple[Key, Estimated]]:
-    """The mean response and the effects in a scenario, of the class with this number and label."""
+    """The mean response and the effects in a scenario, of the class with this number and label, on the scale of a
+    comparison, on which slopes are NaN."""
     design, response = inference.design, scenario.averages[""][number]
     has_mean = np.isfinite(response.mean[0]) and np.isfinite(response.derivative).all()
     reasons = {"separated": response.infinite[0], EMPTY_COMBINATION: response.unknown[0], NO_MEAN: not has_mean}
@@ -139,16 +153,18 @@ def effects_in(
         derivative = np.where(status != "", 0.0, effect.derivative)
         return Estimated(estimate, derivative, of_scenario, effect.rare | rare)
 
-    yield ("", "", ""), within(Estimated(response.mean, response.derivative, np.array([status]), rare))
+    is_scaled = comparison != "difference"
+    mean = within(Estimated(response.mean, response.derivative, np.array([status]), rare))
+    yield ("", "", ""), mean.on(comparison) if is_scaled else mean
     factors = design.categorical_by_name
     for term in (term for term in scenario.averages if term in factors):
         levels = Levels(inference, factors[term], scenario.averages[term][number], label)
-        every = within(levels.differences(references[term]))
+        every = within(levels.differences(references[term], comparison))
         for place, level in enumerate(levels.others(references[term])):
-            one = Estimated(*(values[place : place + 1] for values in every))
-            yield (term, factors[term].levels[level], factors[term].levels[references[term]]), one
+            yield (term, factors[term].levels[level], factors[term].levels[references[term]]), every.at([place])
     for term in (term for term in scenario.averages if term and term not in factors):
-        yield (term, "", ""), within(inference.slope(term, scenario.averages[term][number]))
+        slope = within(inference.slope(term, scenario.averages[term][number]))
+        yield (term, "", ""), slope._replace(estimate=np.full(1, np.nan)) if is_scaled else slope
 
 
 def is_rare(inference: InferenceOfAverages, term: str, level: int, label: str) -> bool:

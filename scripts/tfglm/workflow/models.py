@@ -30,10 +30,10 @@ KEYS_OF_TABLES = {
     "contrasts": ["adjust", "confidence", "contrasts"],
     "hypotheses": ["adjust", "hypotheses"],
     "pairwise": ["confidence", "pairwise", "pairwise_at"],
-    "margins_at": ["confidence", "margins_contrasts"],
+    "margins_at": ["comparison", "confidence", "margins_contrasts"],
     "effects": ["confidence"],
     "event_study": ["confidence"],
-    "marginal_effects": ["adjusted_means", "confidence"],
+    "marginal_effects": ["adjusted_means", "comparison", "confidence"],
     "adjusted_means": ["adjusted_means", "confidence"],
 }
 """The keys of the config that a table depends on."""
