@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 import tfglm
 from tfglm.call.fitted import FittedModel
@@ -70,6 +71,77 @@ def test_effective_f_and_hansens_j_are_those_of_their_formulas(panel, errors):
     single = fitted(panel, "y ~ x | d ~ z1", std_errors=errors, tests="all").fit["instruments"]["first_stages"][0]
     assert single["effective_F_critical"] == pytest.approx(23.11, abs=0.01)
     assert 12 < stage["effective_F_critical"] < 23
+
+
+def cross_products(panel: pd.DataFrame, scores: np.ndarray, errors: str) -> np.ndarray:
+    scores = scores if errors == "HC1" else pd.DataFrame(scores).groupby(panel["g"]).sum().to_numpy()
+    return scores.T @ scores
+
+
+def less_exogenous(panel: pd.DataFrame, names: list[str]) -> np.ndarray:
+    exogenous, columns = np.column_stack([np.ones(len(panel)), panel["x"]]), panel[names].to_numpy(float)
+    return columns - exogenous @ np.linalg.lstsq(exogenous, columns)[0]
+
+
+def factor_of(panel: pd.DataFrame, errors: str, coefficients: int) -> float:
+    rows, clusters = len(panel), panel["g"].nunique()
+    return (rows if errors == "HC1" else clusters / (clusters - 1) * (rows - 1)) / (rows - coefficients)
+
+
+@pytest.mark.parametrize("errors", HANSEN)
+def test_rank_statistics_are_those_of_kleibergen_and_paap(panel, errors):
+    """By the formulas of Stata's ranktest, whose LM form has the endogenous columns for residuals."""
+    product = panel["z2"] * panel["w"]
+    panel = panel.assign(e=panel["z1"] - product + panel["d"] * panel["x"] / 9, z3=product)
+    z, y = less_exogenous(panel, ["z1", "z2", "z3"]), less_exogenous(panel, ["d", "e"])
+    of_z, of_y = (np.linalg.inv(np.linalg.cholesky(each.T @ each)) for each in (z, y))
+    theta = of_z @ z.T @ y @ of_y.T
+    u, _, v = np.linalg.svd(theta)
+    combined, statistics = np.kron(v[1:], u[:, 1:].T), []
+    for residuals in (y - z @ np.linalg.lstsq(z, y)[0], y):
+        scores = np.hstack([column[:, None] * (z @ of_z.T) for column in (residuals @ of_y.T).T])
+        along = combined @ theta.T.ravel()
+        inner = combined @ cross_products(panel, scores, errors) @ combined.T
+        statistics.append(along @ np.linalg.solve(inner, along))
+    found = fitted(panel, "y ~ x | d + e ~ z1 + z2 + z3", std_errors=errors, tests="all").fit["instruments"]
+    assert found["kleibergen_paap"] == pytest.approx(statistics[0] / 3 / factor_of(panel, errors, 5), rel=1e-8)
+    assert found["underidentification"]["statistic"] == pytest.approx(statistics[1], rel=1e-8)
+    assert found["underidentification"]["df"] == 2
+    single = fitted(panel, std_errors=errors, tests="all").fit["instruments"]
+    assert single["kleibergen_paap"] == pytest.approx(single["first_stages"][0]["instruments"]["F"], rel=1e-12)
+
+
+@pytest.mark.parametrize("errors", ["classical", *HANSEN])
+def test_the_set_of_anderson_and_rubin_is_where_their_test_accepts(panel, errors):
+    z1, z2 = np.random.default_rng(5).normal(size=(2, len(panel)))
+    cases = [({}, 1), ({"z1": z1, "z2": z2}, 2), ({"y": panel["y"] + 2 * panel["z2"]}, 0)]
+    for changed, intervals in cases:
+        rows = panel.assign(**changed)
+        rows["d"] *= 1e-3
+        z, y, d = (less_exogenous(rows, names) for names in (["z1", "z2"], ["y"], ["d"]))
+        z = np.linalg.qr(z)[0]
+
+        def statistic(b: float, rows=rows, z=z, y=y, d=d) -> float:
+            left = (y - d * b)[:, 0]
+            along = z.T @ left
+            scores = z * (left - z @ along)[:, None]
+            if errors == "classical":
+                inner = np.sum((left - z @ along) ** 2) / (len(rows) - 4) * np.eye(2)
+            else:
+                inner = factor_of(rows, errors, 4) * cross_products(rows, scores, errors)
+            return float(along @ np.linalg.solve(inner, along)) / 2
+
+        tested = fitted(rows, std_errors=errors, tests="all").fit["instruments"]["anderson_rubin"]
+        assert tested["F"] == pytest.approx(statistic(0.0), rel=1e-8)
+        ends = [end for interval in tested["set"] for end in interval if end is not None]
+        assert len(tested["set"]) == intervals
+        critical = statistic(ends[0]) if ends else 8.0
+        assert [statistic(end) for end in ends] == pytest.approx([critical] * len(ends), rel=1e-7)
+        if errors != "cluster(g)" and ends:  # there the degrees of freedom are those at the estimate
+            assert critical == pytest.approx(scipy.stats.f.ppf(0.95, 2, len(rows) - 4), rel=1e-7)
+        for b in np.linspace(-3e4, 3e4, 41):
+            inside = any((low is None or low <= b) and (high is None or b <= high) for low, high in tested["set"])
+            assert inside == (statistic(b) <= critical)
 
 
 def test_first_stages_are_regressions_on_the_scale_of_the_data(panel):

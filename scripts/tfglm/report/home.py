@@ -44,7 +44,7 @@ from tfglm.report.words import Words
 from tfglm.results import verdicts
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
-from tfglm.results.digits import fixed, p_in_words, p_value, percent
+from tfglm.results.digits import fixed, minus, p_in_words, p_value, percent
 from tfglm.results.paper import absorbed_factors, errors_of
 
 NAMES = {
@@ -419,6 +419,22 @@ def joint_tests(model: ModelResults) -> tuple[pd.DataFrame | None, list[str]]:
     return tests_as_text({"term": table["term"].map(model.words.term)}, table), []
 
 
+def accepted_in_words(tested: Mapping[str, Any], endogenous: str) -> str:
+    """The confidence set of Anderson and Rubin; '' without one."""
+    if "set" not in tested:
+        return ""
+    parts = []
+    for lower, upper in tested["set"]:
+        ends = [None if end is None else str(minus(f"{end:.3g}")) for end in (lower, upper)]
+        below, above = ends[1] and f"all numbers below {ends[1]}", ends[0] and f"all numbers above {ends[0]}"
+        parts.append(f"{ends[0]} to {ends[1]}" if below and above else below or above or "all numbers")
+    found = " and ".join(parts) or "empty: the instruments or the model are wrong"
+    is_open = any(end is None for interval in tested["set"] for end in interval)
+    weak = ": the instruments are too weak to say more" if is_open else ""
+    share = f"{100 * tested['confidence']:g} %"
+    return f" Valid with weak instruments too: the {share} confidence set of {endogenous} (Anderson-Rubin) is {found}{weak}."
+
+
 def instrument_tests(model: ModelResults) -> tuple[str, pd.DataFrame] | None:
     """What the instruments are, and a table of their tests; None without instruments."""
     found = model.fit.get("instruments")
@@ -432,10 +448,16 @@ def instrument_tests(model: ModelResults) -> tuple[str, pd.DataFrame] | None:
         for each in stages
         if each.get("effective_F")
     ]
+    if under := found.get("underidentification"):
+        rows += [(f"the instruments do not identify {endogenous} ({under['test']}): χ²", under)]
+    if found.get("kleibergen_paap") and not single:
+        rows += [("strength of all instruments together (Kleibergen-Paap): F", {"F": found["kleibergen_paap"]})]
     if stages:
         rows += [(f"{endogenous} {'is' if single else 'are'} exogenous (Wu-Hausman): F", found["wu_hausman"])]
     if over := found.get("overidentification"):
         rows += [(f"the instruments agree ({over['test']}): χ²", over)]
+    if tested := found.get("anderson_rubin"):
+        rows += [(f"{endogenous} {'has' if single else 'have'} no effect (Anderson-Rubin): F", tested)]
     texts = [
         (what, fixed(test.get("F", test.get("statistic")), 2), test.get("df", ""), p_value(test.get("p_value")))
         for what, test in rows
@@ -444,6 +466,7 @@ def instrument_tests(model: ModelResults) -> tuple[str, pd.DataFrame] | None:
     table = pd.DataFrame(texts, columns=["", "statistic", "df", "p"]).assign(note=notes)
     said = (
         f"Endogenous: {endogenous}. Instruments: {names}. The coefficients of the first stage are in instruments.csv."
+        f"{accepted_in_words(found.get('anderson_rubin', {}), endogenous)}"
     )
     return said, table if table["note"].any() else table.drop(columns="note")
 

@@ -6,14 +6,17 @@ weights. Each regression here has regressors W P with a matrix P of its own:
 - the second stage: the exogenous columns, and the endogenous ones as the first stage predicts them;
 - a first stage: the exogenous columns and the instruments;
 - the Wu-Hausman test: the columns of the formula, and the residuals of the first stages;
-- overidentification: what the exogenous columns leave of the instruments.
+- overidentification: what the exogenous columns leave of the instruments;
+- the Anderson-Rubin test: the exogenous columns and the instruments, for the response less the endogenous columns times their
+  coefficients under the hypothesis.
 
 Their coefficients follow from A and one gradient. Scores of a row are its row of W P times the residual, so sums of scores for
 robust errors are those of the columns W times P.
 """
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -48,15 +51,22 @@ UNEXPLAINED = 1e-10
 WIDEST = 2_000
 """Columns of a regression with instruments, whose cross products are one dense matrix."""
 
+CONFIDENCE = 0.95
+"""Coverage of the confidence set of Anderson and Rubin."""
+
+REAL = 1e-6
+"""Largest share of an imaginary part in a root that rounding may have made."""
+
 BIAS = 10.0
 """One over the bias that the critical value of the effective F allows, as a share of the worst case."""
 
 
 class Projected:
-    """An objective with the sums for a regression on combinations `columns` [free, k] of its free columns."""
+    """An objective with the sums for a regression on combinations `columns` [free, k] of its free columns. Sums that depend on no
+    response are `known` to all regressions."""
 
-    def __init__(self, source: Objective, bread: Bread, columns: np.ndarray) -> None:
-        self._source, self._bread, self._columns = source, bread, columns
+    def __init__(self, source: Objective, bread: Bread, columns: np.ndarray, known: dict[bool, list[Columns]]) -> None:
+        self._source, self._bread, self._columns, self._known = source, bread, columns, known
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
@@ -72,8 +82,10 @@ class Projected:
     def columns_by_cluster(
         self, _: Bread, null: Solution, clusters: Sequence[np.ndarray], with_matrices: bool
     ) -> list[Columns]:
-        sums = self._source.columns_by_cluster(self._bread, null, clusters, with_matrices)
-        return [each.combined(self._columns) for each in sums]
+        if with_matrices not in self._known:
+            sums = self._source.columns_by_cluster(self._bread, null, clusters, with_matrices)
+            self._known[with_matrices] = sums
+        return [each.combined(self._columns) for each in self._known[with_matrices]]
 
     def df_residual_by_cluster(self, solution: Solution) -> float:
         free, own = self._columns.shape
@@ -91,6 +103,7 @@ class Moments:
     cross: np.ndarray
     absorbed: np.ndarray
     projection: np.ndarray
+    by_cluster: dict[bool, list[Columns]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, start: Solution) -> "Moments":
@@ -120,6 +133,17 @@ class Moments:
             step[self.absorbed] = -blocks.sparse.solve(point.gradient[self.absorbed][:, None]).vectors[:, 0]
         return step
 
+    def regressed(self, columns: np.ndarray, point: Point, shift: np.ndarray | None = None) -> tuple[np.ndarray, Point]:
+        """The regression on W `columns` of the residuals at a point, after a `shift` [free] of its coefficients: its own
+        coefficients, and the point with its residuals."""
+        moved = np.zeros(len(self.cross)) if shift is None else shift
+        gradient = self.gradient(point)
+        slope = columns.T @ (gradient + self.cross @ moved)
+        coefficients = -np.linalg.solve(columns.T @ self.cross @ columns, slope)
+        squares = 2 * point.loss + moved @ (2 * gradient + self.cross @ moved) + float(slope @ coefficients)
+        there = point.coefficients + self.along(moved + columns @ coefficients)
+        return coefficients, Point(there, squares / 2, np.zeros(0), squares)
+
     def errors(
         self, columns: np.ndarray, point: Point, places: np.ndarray | None = None, objective: Objective | None = None
     ) -> Covariance:
@@ -131,7 +155,7 @@ class Moments:
         inverse = np.linalg.inv(columns.T @ self.cross @ columns)
         bread = Bread(np.arange(own) if places is None else places, none.astype(int), inverse, np.zeros((own, 0)), none)
         classical = Classical(bread=bread, dispersion=source.dispersion(point, df), df_residual=df)
-        projected = cast(Objective, Projected(source, self.bread, columns))
+        projected = cast(Objective, Projected(source, self.bread, columns, self.by_cluster))
         return with_errors(classical, Solution(projected, point, self.factored, effective=count))
 
 
@@ -242,6 +266,7 @@ class Stages:
     shared: np.ndarray
     whole: np.ndarray
     explained: np.ndarray
+    combinations: np.ndarray
 
     @classmethod
     def of(cls, start: Solution) -> "Stages":
@@ -289,14 +314,14 @@ class Stages:
             one.T @ cross @ other
             for one, other in ((left, left), (left, of_endogenous), (of_endogenous, of_endogenous))
         )
-        explained = scipy.linalg.eigh(shared.T @ np.linalg.solve(squares, shared), whole, eigvals_only=True)
+        explained, combinations = scipy.linalg.eigh(shared.T @ np.linalg.solve(squares, shared), whole)
         if explained[0] < UNEXPLAINED:
             raise UserError(
                 f"{key}: the instruments ({', '.join(names)}) do not identify the coefficients of {', '.join(of_formula)}: they "
                 "explain nothing of them, or of a combination of them\n  add other instruments"
             )
         of_columns = exogenous, excluded, endogenous, regressors, second[:, regressors], residuals
-        return cls(moments, *of_columns, left, squares, shared, whole, explained)
+        return cls(moments, *of_columns, left, squares, shared, whole, explained, combinations)
 
     @property
     def fewest(self) -> Fewest:
@@ -305,27 +330,19 @@ class Stages:
 
     def tests(self, point: Point) -> dict[str, Any]:
         """What fit.json says of the first stages and the instruments, at the estimates."""
-        # The smallest eigenvalue of Cragg and Donald's matrix: the first-stage F of a single endogenous column.
-        objective, share = self.moments.objective, float(self.explained[0])
-        df = float(objective.counts["rows"]) - objective.estimated + len(self.endogenous)
         return {
             "first_stages": [self.first_stage(number) for number in range(len(self.endogenous))],
-            "cragg_donald": share / (1 - share) * df / len(self.excluded),
+            **self.rank(),
             "wu_hausman": self.wu_hausman(point),
             "overidentification": self.overidentification(point),
+            "anderson_rubin": self.anderson_rubin(point),
         }
 
     def first_stage(self, number: int) -> dict[str, Any]:
         """The regression of an endogenous column on the exogenous ones and the instruments, on the scale of the data."""
-        moments, objective, direction = self.moments, self.moments.objective, self.residuals[:, number]
-        design, free = objective.design, moments.bread.free
-        linear = design.with_roles(response=None, trials=None, offset=None)
-        rows = replace(objective, workload=objective.workload.with_design(linear))
-        squares = float(direction @ moments.cross @ direction)
-        point = Point(moments.along(direction), squares / 2, np.zeros(0), squares)
-        first = np.concatenate([self.exogenous, self.excluded])
-        first = first[np.argsort(free[first])]
-        covariance = moments.errors(np.eye(len(direction))[:, first], point, objective=rows)
+        moments, direction, first = self.moments, self.residuals[:, number], self.first
+        design, free = moments.objective.design, moments.bread.free
+        covariance, squares = self.errors_along(direction), float(direction @ moments.cross @ direction)
         chosen, coefficients = (self.excluded[:, None] == first).astype(float), -direction[first]
         # The data have column j of the fit times L[j, j], plus the others that L[:, j] has. L converts coefficients.
         to_data, shown, place = to_data_scale(design.reported).tocsc(), free[first], free[self.endogenous[number]]
@@ -335,7 +352,7 @@ class Stages:
         errors = np.sqrt(covariance.variances(transform).chosen)
         reference = covariance.reference(transform, self.fewest)
         p_values, notes = reference.p_value(values, errors), reference.notes()
-        names, is_held = list(design.reported.coefficients()), objective.status == REFERENCE
+        names, is_held = list(design.reported.coefficients()), moments.objective.status == REFERENCE
         (term, level), held = names[place], {names[k][0]: names[k][1] for k in np.flatnonzero(is_held).tolist()}
         result: dict[str, Any] = {
             "endogenous": f"{term}[{level}]" if level else term,
@@ -350,6 +367,103 @@ class Stages:
             ],
         }
         return result | (self.effective_f(covariance, chosen) if len(self.endogenous) == 1 else {})
+
+    @property
+    def first(self) -> np.ndarray:
+        """The columns of W in a first stage, in the order of the design."""
+        both = np.concatenate([self.exogenous, self.excluded])
+        return both[np.argsort(self.moments.bread.free[both])]
+
+    def errors_along(self, direction: np.ndarray) -> Covariance:
+        """The covariance of a first stage with the residuals W `direction`."""
+        moments, objective = self.moments, self.moments.objective
+        linear = objective.design.with_roles(response=None, trials=None, offset=None)
+        rows = replace(objective, workload=objective.workload.with_design(linear))
+        squares = float(direction @ moments.cross @ direction)
+        point = Point(moments.along(direction), squares / 2, np.zeros(0), squares)
+        return moments.errors(np.eye(len(direction))[:, self.first], point, objective=rows)
+
+    def rank(self) -> dict[str, Any]:
+        """Tests that the instruments leave some combination of the endogenous columns unexplained.
+
+        Cragg and Donald's statistic is the smallest eigenvalue of their matrix: the first-stage F of a single endogenous column.
+        Kleibergen and Paap's (Journal of Econometrics 133, 2006) uses other than classical errors, for the combination d'c with
+        the smallest canonical correlation. It is the Wald statistic of the part of its first-stage coefficients that is
+        orthogonal to those of the other combinations. Its LM form takes d'c itself for the residuals of the first stage. With
+        classical errors they are Cragg and Donald's F, and Anderson's LM statistic.
+        """
+        objective, share, count = self.moments.objective, float(self.explained[0]), len(self.excluded)
+        rows, more = float(objective.counts["rows"]), count - len(self.endogenous) + 1
+        cragg_donald = share / (1 - share) * (rows - objective.estimated + len(self.endogenous)) / count
+        if objective.design.inference.std_errors == "classical":
+            found, name = (cragg_donald, rows * share), "Anderson LM"
+        else:
+            root, name = np.linalg.cholesky(self.squares), "Kleibergen-Paap rk LM"
+            slopes = np.linalg.solve(root, self.shared @ self.combinations)
+            others = np.linalg.qr(slopes[:, 1:], mode="complete")[0][:, len(self.endogenous) - 1 :]
+            chosen, values = others.T @ root.T, others.T @ slopes[:, 0]
+            # The endogenous columns less the exogenous ones alone.
+            under = self.residuals + self.left @ np.linalg.solve(self.squares, self.shared)
+            found = (
+                self.rank_statistic(self.residuals, chosen, values) / count,
+                self.rank_statistic(under, chosen, values, corrected=False),
+            )
+        p = distributions.chi_squared(np.array(found[1]), np.array(more)).probability
+        return {
+            "cragg_donald": cragg_donald,
+            "kleibergen_paap": number_or_none(found[0]),
+            "underidentification": {"test": name, "statistic": number_or_none(found[1]), "df": more}
+            | {"p_value": number_or_none(p)},
+        }
+
+    def rank_statistic(
+        self, residuals: np.ndarray, chosen: np.ndarray, values: np.ndarray, corrected: bool = True
+    ) -> float:
+        """The Wald statistic of the `values` [q] that `chosen` [q, instruments] makes of the coefficients of the instruments, by
+        the `residuals` P of endogenous columns; NaN if there is none."""
+        covariance = self.errors_along(residuals @ self.combinations[:, 0])
+        transform = scipy.sparse.csr_array(chosen @ (self.excluded[:, None] == self.first))
+        variance = covariance.of(transform) / (1.0 if corrected else covariance.correction)
+        return quadratic_form(variance, values)
+
+    def anderson_rubin(self, point: Point) -> dict[str, Any]:
+        """The test that all endogenous coefficients are 0 (Anderson and Rubin, Annals of Mathematical Statistics 20, 1949), and
+        of a single one the values b that the test does not reject.
+
+        The coefficients of the instruments for y - d b are linear in b, and their covariance is quadratic. So three values of b
+        determine both. With the reference distribution at the estimate, the set ends where det(critical value * covariance -
+        coefficients coefficients') = 0, which is a quadratic eigenvalue problem.
+        """
+        moments, first = self.moments, np.eye(len(self.residuals))[:, self.first]
+        chosen = (self.excluded[:, None] == self.first).astype(float)
+        own = moments.bread.free[self.endogenous]
+
+        def at(shift: np.ndarray) -> tuple[np.ndarray, Covariance]:
+            coefficients, there = moments.regressed(first, point, np.eye(len(first))[:, self.endogenous] @ shift)
+            return chosen @ coefficients, moments.errors(first, there)
+
+        values, covariance = at(-point.coefficients[own])
+        tested = wald(covariance, values, chosen, self.fewest)
+        design = moments.objective.design.reported
+        to_data, levels = to_data_scale(design).tocsr()[own], [level for _, level in design.coefficients()]
+        if len(own) > 1 or levels[own[0]] or len(to_data.indices) > 1 or covariance.may_be_indefinite:
+            return tested
+        # Steps of this size change residuals by their own size.
+        step = np.sqrt(2 * point.loss / (self.residuals[:, 0] @ moments.cross @ self.residuals[:, 0]))
+        transform, count = scipy.sparse.csr_array(chosen), len(chosen)
+        (below, s_below), (values, covariance), (above, s_above) = (at(np.array([by])) for by in (-step, 0.0, step))
+        reference = joint_reference(covariance, transform, self.fewest)
+        if reference.problem:
+            return tested
+        critical = count / reference.scale * scipy.special.fdtri(count, reference.df, CONFIDENCE)
+        lower, middle, upper = (each.of(transform) for each in (s_below, covariance, s_above))
+        ends = accepted(
+            (values, (above - below) / 2), (middle, (upper - lower) / 2, (upper + lower) / 2 - middle), critical
+        )
+        scale = float(to_data.data[0])
+        ends = scale * (point.coefficients[own[0]] + step * (ends if scale > 0 else ends[::-1, ::-1]))
+        limits = [[number_or_none(each) for each in interval] for interval in ends]
+        return {**tested, "confidence": CONFIDENCE, "set": limits}
 
     def effective_f(self, covariance: Covariance, chosen: np.ndarray) -> dict[str, float | None]:
         """The effective F, and its critical value for a bias of a tenth of the worst case, by Patnaik's approximation (Montiel
@@ -371,11 +485,8 @@ class Stages:
         """The test that the residuals of the first stages have no coefficient beside the terms of the formula."""
         moments, count = self.moments, len(self.endogenous)
         columns = np.hstack([np.eye(len(moments.cross))[:, self.regressors], self.residuals])
-        slope = columns.T @ moments.gradient(point)
-        coefficients = -np.linalg.solve(columns.T @ moments.cross @ columns, slope)
-        squares = 2 * point.loss + float(slope @ coefficients)
-        there = point.coefficients + moments.along(columns @ coefficients)
-        covariance = moments.errors(columns, Point(there, squares / 2, np.zeros(0), squares))
+        coefficients, there = moments.regressed(columns, point)
+        covariance = moments.errors(columns, there)
         return wald(covariance, coefficients[-count:], np.eye(columns.shape[1])[-count:], self.fewest)
 
     def overidentification(self, point: Point) -> dict[str, Any] | None:
@@ -404,12 +515,11 @@ class Stages:
 def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray, fewest: Fewest) -> dict[str, Any]:
     """The test that coefficients are 0: `values` [q], and the rows of the transformation that choose them, [q, k]."""
     transform, df = scipy.sparse.csr_array(chosen), len(values)
-    single = JointReference.from_single(covariance.reference(transform, fewest)) if df == 1 else None
-    reference, ratio = single or covariance.joint(transform, fewest), np.nan
-    try:
-        root = np.linalg.cholesky(covariance.of(transform))
-        ratio = float(np.sum(np.linalg.solve(root, values) ** 2)) / df
-    except np.linalg.LinAlgError:
+    reference, ratio = (
+        joint_reference(covariance, transform, fewest),
+        quadratic_form(covariance.of(transform), values) / df,
+    )
+    if np.isnan(ratio):
         reference = JointReference(problem="their covariance matrix is not positive definite")
     with np.errstate(invalid="ignore"):
         p = distributions.f(np.array(reference.scale * ratio), np.array(df), np.array(reference.df)).probability
@@ -420,6 +530,61 @@ def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray, fewest:
         "p_value": None if reference.problem else number_or_none(p),
         "note": reference.problem or reference.note,
     }
+
+
+def joint_reference(covariance: Covariance, transform: scipy.sparse.csr_array, fewest: Fewest) -> JointReference:
+    """The reference distribution of the Wald statistic of the rows of a transformation."""
+    single = transform.shape[0] == 1
+    return (
+        JointReference.from_single(covariance.reference(transform, fewest))
+        if single
+        else covariance.joint(transform, fewest)
+    )
+
+
+def quadratic_form(variance: np.ndarray, values: np.ndarray) -> float:
+    """values' variance^-1 values; NaN if the matrix is not positive definite."""
+    try:
+        return float(np.sum(np.linalg.solve(np.linalg.cholesky(variance), values) ** 2))
+    except np.linalg.LinAlgError:
+        return np.nan
+
+
+def accepted(values: Sequence[np.ndarray], variances: Sequence[np.ndarray], critical: float) -> np.ndarray:
+    """Where v' S^-1 v is at most `critical`, with v = v_0 + v_1 u and S = S_0 + S_1 u + S_2 u^2 by their coefficients: the
+    intervals of u, [intervals, 2], in order.
+
+    >>> accepted([np.array([1.0]), np.array([1.0])], [np.eye(1), np.zeros((1, 1)), np.zeros((1, 1))], 4.0).round(9).tolist()
+    [[-3.0, 1.0]]
+    """
+    root = np.linalg.cholesky(variances[0])
+    v = [np.linalg.solve(root, each) for each in values]
+    s = [np.linalg.solve(root, np.linalg.solve(root, each).T) for each in variances]
+    products = np.outer(v[0], v[0]), np.outer(v[0], v[1]) + np.outer(v[1], v[0]), np.outer(v[1], v[1])
+    constant, linear, square = (critical * one - other for one, other in zip(s, products, strict=True))
+    one, none = np.eye(len(root)), np.zeros_like(root)
+    left, right = np.block([[none, one], [-constant, -linear]]), np.block([[one, none], [none, square]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = scipy.linalg.eig(left, right, right=False)
+    roots = roots[np.isfinite(roots)]
+    ends = np.unique(roots[np.abs(roots.imag) <= REAL * (1 + np.abs(roots.real))].real)
+    ends = np.concatenate([[-np.inf], ends, [np.inf]])
+    inside = []
+    for first, last in itertools.pairwise(ends):
+        if len(ends) == 2:
+            u = 0.0
+        elif np.isinf(first):
+            u = last - 1 - abs(last)
+        else:
+            u = first + 1 + abs(first) if np.isinf(last) else (first + last) / 2
+        inside.append(quadratic_form(s[0] + u * s[1] + u**2 * s[2], v[0] + u * v[1]) <= critical)
+    found: list[list[float]] = []
+    for first, last, is_inside in zip(ends[:-1], ends[1:], inside, strict=True):
+        if is_inside and found and found[-1][1] == first:
+            found[-1][1] = last
+        elif is_inside:
+            found.append([first, last])
+    return np.array(found).reshape(-1, 2)
 
 
 def number_or_none(value: Any) -> float | None:
@@ -452,7 +617,8 @@ def weakness(tests: dict[str, Any]) -> list[str]:
     return [
         f"the instruments of `{each['endogenous']}` may be weak: their effective F is {each['effective_F']:.3g}, and above "
         f"{each['effective_F_critical']:.3g} the bias would be at most a tenth of the worst case, with 5 % error (Montiel Olea "
-        "and Pflueger 2013). With weak instruments, intervals and tests of two-stage least squares are not valid"
+        "and Pflueger 2013). With weak instruments, intervals and tests of two-stage least squares are not valid, but those of "
+        "Anderson and Rubin are"
         for each in tests.get("first_stages", ())
         if each.get("effective_F") and each["effective_F"] < each["effective_F_critical"]
     ]
