@@ -160,7 +160,7 @@ class Pattern:
         return number_components(above, component), component
 
     @cached_property
-    def _of_effects(self) -> dict[tuple[int, int], tuple[int, np.ndarray]]:
+    def _components(self) -> dict[tuple[int, int], tuple[int, np.ndarray]]:
         """The components of each two factors with effects."""
         with_effects = [factor for factor, has_effects in enumerate(self.has_effects) if has_effects]
         return {pair: self.components(*pair) for pair in combinations(with_effects, 2)}
@@ -168,7 +168,7 @@ class Pattern:
     def sets(self, factor: int) -> np.ndarray:
         """The connected set of each level of a factor, [levels]. Levels of one set are connected through each other factor."""
         sets = np.zeros(self.levels[factor], np.int64)
-        for pair, (count, component) in self._of_effects.items():
+        for pair, (count, component) in self._components.items():
             if factor in pair:
                 sets = np.unique(sets * (count + 1) + component[self.effects(factor)] + 1, return_inverse=True)[1]
         return sets
@@ -182,7 +182,7 @@ class Pattern:
         not find. reghdfe counts the same way (Correia 2017).
         """
         return tuple(
-            max((count for (_, second), (count, _) in self._of_effects.items() if second == factor), default=0)
+            max((count for (_, second), (count, _) in self._components.items() if second == factor), default=0)
             for factor in range(len(self.factors))
         )
 
@@ -195,7 +195,7 @@ class Pattern:
         their signs, each [entries].
         """
         directions = []
-        for (first, second), (_, component) in self._of_effects.items():
+        for (first, second), (_, component) in self._components.items():
             sign = np.zeros(self.size)
             sign[self.effects(first)], sign[self.effects(second)] = 1.0, -1.0
             component, sign = component[self.others], sign[self.others]
