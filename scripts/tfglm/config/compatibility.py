@@ -317,10 +317,7 @@ REASONS: dict[str, dict[str, str]] = {
         "`std_errors` other than `unconditional`": "integrated averages depend on the estimated variances, whose errors they "
         "count; write `std_errors: unconditional`",
     },
-    "`comparison`": {
-        ABSORB: NO_AVERAGES,
-        "`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys",
-    },
+    "`comparison`": {"`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys"},
     "`margins_contrasts`": {"no `margins_at`": "there are no scenarios to combine; name some under `margins_at`"},
     "`adjust`": {
         "no `contrasts` and no `hypotheses`": "there are no `contrasts` or `hypotheses` to adjust; remove the key "

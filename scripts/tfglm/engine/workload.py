@@ -284,8 +284,8 @@ class Workload:
             case "cluster" | "fold" | "level":
                 column, of_files = self._mapped_codes(key)
                 numbers = of_files[id(file)]
-                for groups, flag in ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL)):
-                    if what == "level" and (left_out := list(groups.get((name,), ()))):
+                for without, flag in ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL)):
+                    if what == "level" and (left_out := list(without.get((name,), ()))):
                         numbers = np.where(np.isin(numbers, left_out), np.int32(flag), numbers)
                 return padded(numbers, sizes[file.codes(column).name], np.int32)
             case "group":

@@ -226,14 +226,13 @@ def by_design(solution: Solution, bread: Bread, scores: Sequence[Scores], priors
             for each, prior in zip(columns, priors, strict=True)
         ]
     means = [float(each.sizes.sum()) / float(objective.counts["rows"]) for each in columns]
+    matrices = [each.matrices for each in columns if each.matrices is not None]
     return ByDesign(
         sums=joined([each.sums / np.sqrt(mean) for each, mean in zip(columns, means, strict=True)]),
         within=joined([each.within for each in columns]),
         sizes=joined([each.sizes / mean for each, mean in zip(columns, means, strict=True)]),
         null=bread if null is solution else objective.reported(null.information).bread(),
-        matrices=joined([triangles(each.matrices) for each in columns if each.matrices is not None])
-        if is_small
-        else None,
+        matrices=joined([triangles(each) for each in matrices]) if is_small else None,
     )
 
 
