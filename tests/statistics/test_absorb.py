@@ -10,11 +10,22 @@ import pandas as pd
 import pytest
 import scipy.linalg
 import scipy.sparse
+import scipy.sparse.csgraph
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, predicted, table_of, to_predict
-from tfglm.config import ModelConfig
+from pools import (
+    design_of,
+    estimates_of,
+    fit_design,
+    fit_files,
+    fit_frame,
+    ingest_frame,
+    predicted,
+    table_of,
+    to_predict,
+)
+from tfglm.config import ModelConfig, SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.cutting import Cutting
@@ -26,6 +37,8 @@ from tfglm.results.joint import joint_tests
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.solvers.approximate_cholesky import ApproximateCholesky
 from tfglm.solvers.fit import fit, objective_of
+from tfglm.solvers.leave_out import variance_components
+from tfglm.solvers.newton import solve
 from tfglm.solvers.run import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -525,3 +538,92 @@ def test_absorbed_slopes_are_those_of_a_column_for_each_level(sloped, case):
     assert fitted.summary["df_residual"] == golden["df"]
     warned = "1 of 25 levels of `g` have no slope of `age`: it is constant in the rows of each"
     assert any(warned in each for each in fitted.summary["warnings"]) == ("[[age]]" not in case)
+
+
+def careers(seed: int) -> pd.DataFrame:
+    """Three years of workers who change firms; some firms are connected by a single worker."""
+    random = np.random.default_rng(seed)
+    worker, year = np.repeat(np.arange(120), 3), np.tile(np.arange(3), 120)
+    start, move = random.integers(0, 16, 120), np.cumsum(random.uniform(size=(120, 3)) < 0.25, axis=1)
+    firm = (start[:, None] + 3 * move).ravel() % 22
+    frame = pd.DataFrame({"worker": worker, "firm": firm, "year": year, "x": random.normal(size=360)})
+    frame["y"] = np.sin(worker) + np.cos(firm) / 2 + 0.1 * year + 0.3 * frame.x + random.normal(size=360)
+    return frame.sample(330, random_state=seed)
+
+
+def sets_of(frame: pd.DataFrame) -> np.ndarray:
+    """The connected set of the firm of each row."""
+    (_, worker), (_, firm) = (np.unique(frame[name], return_inverse=True) for name in ("worker", "firm"))
+    size = worker.max() + firm.max() + 2
+    graph = scipy.sparse.csr_array((np.ones(len(frame)), (worker, worker.max() + 1 + firm)), shape=(size, size))
+    return scipy.sparse.csgraph.connected_components(graph, directed=False)[1][worker]
+
+
+def can_lose_any_worker(frame: pd.DataFrame) -> pd.DataFrame:
+    """The largest set that stays connected without any one worker, whose workers have two rows or more."""
+    before = 0
+    while before != len(frame):
+        before, sets = len(frame), sets_of(frame)
+        pairs = frame.assign(set=sets).drop_duplicates(["worker", "firm"])
+        frame = frame[sets == pairs.set.value_counts().idxmax()]
+        rest = {worker: frame[frame.worker != worker] for worker in frame.worker.unique()}
+        cuts = [w for w, left in rest.items() if sets_of(left).max() > 0 or left.firm.nunique() < frame.firm.nunique()]
+        single = frame.groupby("worker").worker.transform("size") == 1
+        frame = frame[~frame.worker.isin(cuts) & ~single]
+    return frame
+
+
+@pytest.mark.slow
+def test_variances_without_sampling_errors_are_those_of_dense_matrices(tmp_path):
+    frame = careers(2)
+    file = ingest_frame(frame, tmp_path)
+    design = design_of("y ~ x", "gaussian", merge([file]), [file], absorb=["firm", "worker", "year"])
+    fitted = fit_design(design, [file], solver=SolverConfig(leave_out=True)).summary["absorbed"]["leave_out"]
+
+    frame = can_lose_any_worker(frame)
+    others = np.column_stack([frame.x, frame.year == 1, frame.year == 2])
+    levels = pd.get_dummies(frame[["worker", "firm"]].astype(str)).to_numpy(float)
+    slopes = np.linalg.lstsq(np.column_stack([others, levels]), frame.y, rcond=None)[0][:3]
+    of_match = frame.assign(rest=frame.y - others @ slopes).groupby(["worker", "firm"]).rest
+    match, n = of_match.mean().reset_index(), of_match.size().to_numpy()
+    rows = np.sqrt(n)[:, None] * pd.get_dummies(match[["worker", "firm"]].astype(str)).to_numpy(float)
+    inverse = np.linalg.pinv(rows.T @ rows)
+    effects = inverse @ rows.T @ (np.sqrt(n) * match.rest)
+    moves = match.groupby("worker").firm.transform("size") > 1
+    left = 1 - np.einsum("ij,jk,ik->i", rows, inverse, rows)
+    residual = np.sqrt(n) * match.rest - rows @ effects
+    variance = np.sqrt(n) * (match.rest - np.average(match.rest, weights=n)) * residual / np.where(moves, left, 1)
+    variance = np.where(moves, variance, of_match.var().to_numpy())
+    is_worker, moments = np.arange(rows.shape[1]) < match.worker.nunique(), np.diag(n) - np.outer(n, n) / n.sum()
+    plain = rows / np.sqrt(n)[:, None]
+    for k, (one, two) in enumerate(((is_worker, is_worker), (~is_worker, ~is_worker), (is_worker, ~is_worker))):
+        form = (plain * one).T @ moments @ (plain * two) / (n.sum() - 1)
+        form = (form + form.T) / 2
+        moved = rows @ inverse
+        b = np.einsum("ij,jk,ik->i", moved, form, moved)
+        assert fitted["plug_in"][k] == pytest.approx(effects @ form @ effects, rel=1e-8)
+        assert fitted["corrected"][k] == pytest.approx(effects @ form @ effects - b @ variance, rel=1e-8)
+    assert fitted["factors"] == ["worker", "firm"] and fitted["rows"] == len(frame) < 330
+    assert fitted["matches"] == len(n) and fitted["draws"] == 0
+
+    # Draws come near, for the whole regression as it was.
+    solution = solve(objective_of(Workload(design, [file], "train"), Run(LocalExecutor())).begin())
+    drawn = variance_components(solution, most_exact=0)
+    correction = np.subtract(fitted["plug_in"], fitted["corrected"])
+    assert np.subtract(drawn["plug_in"], drawn["corrected"]) == pytest.approx(correction, rel=0.3)
+
+
+def test_a_panel_that_single_workers_connect_has_no_such_variances(tmp_path):
+    frame = pd.DataFrame({"worker": np.repeat(np.arange(8), 4), "x": np.sin(np.arange(32.0))})
+    frame["firm"] = frame.worker + np.tile([0, 0, 1, 1], 8)
+    frame["y"] = frame.x + frame.worker + np.cos(np.arange(32) ** 2)
+    file = ingest_frame(frame, tmp_path)
+    design = design_of("y ~ x", "gaussian", merge([file]), [file], absorb=["worker", "firm"])
+    fitted = fit_design(design, [file], solver=SolverConfig(leave_out=True))
+    assert fitted.summary["absorbed"]["leave_out"] == {"factors": ["firm", "worker"], "rows": 0}
+
+
+@pytest.mark.parametrize("keys", [{"absorb": ["b"]}, {"absorb": ["b", "c"], "weights": "w"}, {"family": "poisson"}])
+def test_variances_without_sampling_errors_need_a_linear_regression_with_two_factors(keys):
+    with pytest.raises(ValueError, match="leave_out: this needs family gaussian, two factors in `absorb`"):
+        ModelConfig(formula="y ~ x", **{"family": "gaussian", "absorb": ["b", "c"], "leave_out": True} | keys)

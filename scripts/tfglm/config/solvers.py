@@ -59,6 +59,9 @@ class SolverConfig(Section):
     collapse: bool = False
     """Whether the fit reads equal training rows as one row with a count. The results are the same. If more than half of
     the rows would remain, the fit reads the original rows."""
+    leave_out: bool = False
+    """Whether a linear regression also estimates the variances of the effects of the first two `absorb` factors without their
+    sampling errors (Kline, Saggio and Sølvsten 2020)."""
 
     @property
     def online_solver(self) -> str | None:

@@ -75,6 +75,37 @@ def number_components(above, component):
 
 
 @compiled
+def cut_vertices(starts, neighbours):
+    """Which vertices disconnect a graph if they are removed (Tarjan, SIAM Journal on Computing 1, 1972). The neighbours of vertex
+    i are `neighbours[starts[i] : starts[i + 1]]`."""
+    size, count = len(starts) - 1, 0
+    order, low, place = np.zeros(size, np.int64), np.zeros(size, np.int64), starts[:-1].copy()
+    parent, cut = np.full(size, -1), np.zeros(size, np.bool_)
+    for root in range(size):
+        vertex, children = (-1 if order[root] else root), 0
+        while vertex >= 0:
+            if not order[vertex]:
+                count += 1
+                order[vertex] = low[vertex] = count
+            if place[vertex] < starts[vertex + 1]:
+                other = neighbours[place[vertex]]
+                place[vertex] += 1
+                if not order[other]:
+                    parent[other], vertex = vertex, other
+                elif other != parent[vertex]:
+                    low[vertex] = min(low[vertex], order[other])
+            else:
+                above = parent[vertex]
+                if above >= 0:
+                    low[above] = min(low[above], low[vertex])
+                    children += above == root
+                    cut[above] |= low[vertex] >= order[above]
+                vertex = above
+        cut[root] = children > 1 or (cut[root] and parent[root] >= 0)
+    return cut
+
+
+@compiled
 def subtract_product(starts, columns, weights, inverse, vector, result):
     """Subtract E' diag(inverse) E times `vector` [columns of E] from `result`. E, sparse by rows, is read once, and no array as
     large as its rows is needed."""

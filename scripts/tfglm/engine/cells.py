@@ -109,6 +109,29 @@ BY_PAIR = {name: f"{name} by pair" for name in ("information", "observed", "rect
 """The passes that also sum their weights by pair of levels, by the names of those that do not."""
 
 
+class MatchPass(Pass):
+    """The pass `matches` of a linear regression without weights: for each pair of levels of the first two absorbed factors that
+    occurs, its number, rows, and the sums of the residuals and of their squares, [4, pairs] row by row."""
+
+    def begin(self, state: Mapping[str, np.ndarray], rows: int) -> list[np.ndarray]:
+        first, second = (self._passes.design.parts[k].size for k in self._passes.design.absorbed_parts[:2])
+        most = min(rows, first * second)
+        return [empty_slots(most), np.empty(most, np.int64), np.zeros((3, most)), np.zeros(1, np.int64)]
+
+    def map(self, block: Evaluated, partial: list[np.ndarray]) -> None:
+        design, kept, (slots, keys, sums, count) = self._passes.design, block.rows.frequency, partial
+        parts, numbers = [design.parts[k] for k in design.absorbed_parts[:2]], np.empty(len(kept), np.int32)
+        groups = [block.rows.groups[design.groupings.index(part.grouping)] for part in parts]
+        count[:] = number_rows(*groups, parts[1].size, kept, slots, keys, count[0], numbers)
+        residual = -np.divide(block.terms.score, kept, out=np.zeros(len(kept)), where=kept > 0)
+        for power in range(3):
+            add_numbered(sums[power], numbers, kept * residual**power)
+
+    def vector(self, partial: list[np.ndarray]) -> np.ndarray:
+        _, keys, sums, (count,) = partial
+        return np.concatenate([keys[:count], *sums[:, :count]])
+
+
 class PairedPass(Pass):
     """The sums of a pass, then for each pair of levels the sum of its weights."""
 
@@ -220,5 +243,5 @@ OVER = {"left_hc2": 1, "left_hc3": 2}
 """The powers of 1 - leverage by which passes divide the squared scores."""
 
 
-OTHER_PASSES |= {"cells": PairPass, **dict.fromkeys(BY_PAIR.values(), PairedPass)}
+OTHER_PASSES |= {"cells": PairPass, "matches": MatchPass, **dict.fromkeys(BY_PAIR.values(), PairedPass)}
 OTHER_PASSES |= dict.fromkeys(("left", *OVER, "columns", "products"), LeftPass)

@@ -167,6 +167,17 @@ def absorbed_effects(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | Non
     return pd.DataFrame(rows) if rows else None
 
 
+def leave_out(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | None:
+    """The variances of the effects of two absorbed factors with and without sampling errors; None without any."""
+    found = fit.get("absorbed", {}).get("leave_out", {})
+    if not found.get("rows"):
+        return None
+    one, two = map(words.term, found["factors"])
+    names = f"variance of effects of {one}", f"variance of effects of {two}", "covariance of both"
+    plug_in, corrected = ([significant(value, 4) for value in found[key]] for key in ("plug_in", "corrected"))
+    return pd.DataFrame({"": names, "of estimated effects": plug_in, "without sampling errors": corrected})
+
+
 def profiles(fit: Mapping[str, Any], ratio: str | None) -> pd.DataFrame | None:
     """The profile likelihood intervals of combinations of coefficients beside Wald's, and of their exponential `ratio`, if these
     have a meaning; None without any."""
