@@ -14,9 +14,9 @@ Their coefficients follow from A and one gradient. Scores of a row are its row o
 robust errors are those of the columns W times P.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -343,12 +343,11 @@ class Stages:
         moments, direction, first = self.moments, self.residuals[:, number], self.first
         design, free = moments.objective.design, moments.bread.free
         covariance, squares = self.errors_along(direction), float(direction @ moments.cross @ direction)
-        chosen, coefficients = (self.excluded[:, None] == first).astype(float), -direction[first]
         # The data have column j of the fit times L[j, j], plus the others that L[:, j] has. L converts coefficients.
         to_data, shown, place = to_data_scale(design.reported).tocsc(), free[first], free[self.endogenous[number]]
         own = to_data[:, [place]].toarray()[:, 0]
         transform = scipy.sparse.csr_array(to_data[:, shown][shown] / own[place])
-        values = transform @ coefficients - own[shown] / own[place]
+        values = transform @ -direction[first] - own[shown] / own[place]
         errors = np.sqrt(covariance.variances(transform).chosen)
         reference = covariance.reference(transform, self.fewest)
         p_values, notes = reference.p_value(values, errors), reference.notes()
@@ -356,7 +355,7 @@ class Stages:
         (term, level), held = names[place], {names[k][0]: names[k][1] for k in np.flatnonzero(is_held).tolist()}
         result: dict[str, Any] = {
             "endogenous": f"{term}[{level}]" if level else term,
-            "instruments": wald(covariance, chosen @ coefficients, chosen, self.fewest),
+            "instruments": wald(covariance, -direction[self.excluded], self.chosen, self.fewest),
             "r_squared_partial": 1 - squares / float(self.whole[number, number]),
             "coefficients": [
                 dict(zip(("term", "level"), names[shown[k]], strict=True))
@@ -366,13 +365,23 @@ class Stages:
                 for k in range(len(first))
             ],
         }
-        return result | (self.effective_f(covariance, chosen) if len(self.endogenous) == 1 else {})
+        return result | (self.effective_f(covariance) if len(self.endogenous) == 1 else {})
 
-    @property
+    @cached_property
     def first(self) -> np.ndarray:
         """The columns of W in a first stage, in the order of the design."""
         both = np.concatenate([self.exogenous, self.excluded])
         return both[np.argsort(self.moments.bread.free[both])]
+
+    @property
+    def chosen(self) -> np.ndarray:
+        """What chooses the instruments among these, [instruments, columns]."""
+        return (self.excluded[:, None] == self.first).astype(float)
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """The lower Cholesky factor of `squares`."""
+        return np.linalg.cholesky(self.squares)
 
     def errors_along(self, direction: np.ndarray) -> Covariance:
         """The covariance of a first stage with the residuals W `direction`."""
@@ -395,36 +404,23 @@ class Stages:
         objective, share, count = self.moments.objective, float(self.explained[0]), len(self.excluded)
         rows, more = float(objective.counts["rows"]), count - len(self.endogenous) + 1
         cragg_donald = share / (1 - share) * (rows - objective.estimated + len(self.endogenous)) / count
-        if objective.design.inference.std_errors == "classical":
-            found, name = (cragg_donald, rows * share), "Anderson LM"
-        else:
-            root, name = np.linalg.cholesky(self.squares), "Kleibergen-Paap rk LM"
-            slopes = np.linalg.solve(root, self.shared @ self.combinations)
-            others = np.linalg.qr(slopes[:, 1:], mode="complete")[0][:, len(self.endogenous) - 1 :]
-            chosen, values = others.T @ root.T, others.T @ slopes[:, 0]
-            # The endogenous columns less the exogenous ones alone.
+        name, statistic, strength = "Anderson LM", rows * share, cragg_donald
+        if objective.design.inference.std_errors != "classical":
+            slopes = np.linalg.solve(self.root, self.shared @ self.combinations)
+            others = np.linalg.qr(slopes[:, 1:], mode="complete")[0][:, len(self.endogenous) - 1 :].T
+            transform, values = scipy.sparse.csr_array(others @ self.root.T @ self.chosen), others @ slopes[:, 0]
+            # The endogenous columns less the exogenous ones alone are the residuals of the LM form.
             under = self.residuals + self.left @ np.linalg.solve(self.squares, self.shared)
-            found = (
-                self.rank_statistic(self.residuals, chosen, values) / count,
-                self.rank_statistic(under, chosen, values, corrected=False),
-            )
-        p = distributions.chi_squared(np.array(found[1]), np.array(more)).probability
+            full, lm = (self.errors_along(each @ self.combinations[:, 0]) for each in (self.residuals, under))
+            strength = quadratic_form(full.of(transform), values) / count
+            name, statistic = "Kleibergen-Paap rk LM", quadratic_form(lm.of(transform) / lm.correction, values)
+        p = distributions.chi_squared(np.array(statistic), np.array(more)).probability
         return {
             "cragg_donald": cragg_donald,
-            "kleibergen_paap": number_or_none(found[0]),
-            "underidentification": {"test": name, "statistic": number_or_none(found[1]), "df": more}
+            "kleibergen_paap": number_or_none(strength),
+            "underidentification": {"test": name, "statistic": number_or_none(statistic), "df": more}
             | {"p_value": number_or_none(p)},
         }
-
-    def rank_statistic(
-        self, residuals: np.ndarray, chosen: np.ndarray, values: np.ndarray, corrected: bool = True
-    ) -> float:
-        """The Wald statistic of the `values` [q] that `chosen` [q, instruments] makes of the coefficients of the instruments, by
-        the `residuals` P of endogenous columns; NaN if there is none."""
-        covariance = self.errors_along(residuals @ self.combinations[:, 0])
-        transform = scipy.sparse.csr_array(chosen @ (self.excluded[:, None] == self.first))
-        variance = covariance.of(transform) / (1.0 if corrected else covariance.correction)
-        return quadratic_form(variance, values)
 
     def anderson_rubin(self, point: Point) -> dict[str, Any]:
         """The test that all endogenous coefficients are 0 (Anderson and Rubin, Annals of Mathematical Statistics 20, 1949), and
@@ -434,43 +430,38 @@ class Stages:
         determine both. With the reference distribution at the estimate, the set ends where det(critical value * covariance -
         coefficients coefficients') = 0, which is a quadratic eigenvalue problem.
         """
-        moments, first = self.moments, np.eye(len(self.residuals))[:, self.first]
-        chosen = (self.excluded[:, None] == self.first).astype(float)
-        own = moments.bread.free[self.endogenous]
+        moments, identity = self.moments, np.eye(len(self.residuals))
+        own, transform = moments.bread.free[self.endogenous], scipy.sparse.csr_array(self.chosen)
 
-        def at(shift: np.ndarray) -> tuple[np.ndarray, Covariance]:
-            coefficients, there = moments.regressed(first, point, np.eye(len(first))[:, self.endogenous] @ shift)
-            return chosen @ coefficients, moments.errors(first, there)
+        def at(shift: np.ndarray | float) -> tuple[np.ndarray, Covariance]:
+            first, moved = identity[:, self.first], identity[:, self.endogenous] @ np.atleast_1d(shift)
+            coefficients, there = moments.regressed(first, point, moved)
+            return self.chosen @ coefficients, moments.errors(first, there)
 
         values, covariance = at(-point.coefficients[own])
-        tested = wald(covariance, values, chosen, self.fewest)
+        tested = wald(covariance, values, self.chosen, self.fewest)
         design = moments.objective.design.reported
         to_data, levels = to_data_scale(design).tocsr()[own], [level for _, level in design.coefficients()]
         if len(own) > 1 or levels[own[0]] or len(to_data.indices) > 1 or covariance.may_be_indefinite:
             return tested
         # Steps of this size change residuals by their own size.
         step = np.sqrt(2 * point.loss / (self.residuals[:, 0] @ moments.cross @ self.residuals[:, 0]))
-        transform, count = scipy.sparse.csr_array(chosen), len(chosen)
-        (below, s_below), (values, covariance), (above, s_above) = (at(np.array([by])) for by in (-step, 0.0, step))
-        reference = joint_reference(covariance, transform, self.fewest)
+        values, covariances = zip(*map(at, (-step, 0.0, step)), strict=True)
+        reference, count = joint_reference(covariances[1], transform, self.fewest), len(self.excluded)
         if reference.problem:
             return tested
         critical = count / reference.scale * scipy.special.fdtri(count, reference.df, CONFIDENCE)
-        lower, middle, upper = (each.of(transform) for each in (s_below, covariance, s_above))
-        ends = accepted(
-            (values, (above - below) / 2), (middle, (upper - lower) / 2, (upper + lower) / 2 - middle), critical
-        )
+        ends = accepted(values, [each.of(transform) for each in covariances], critical)
         scale = float(to_data.data[0])
         ends = scale * (point.coefficients[own[0]] + step * (ends if scale > 0 else ends[::-1, ::-1]))
         limits = [[number_or_none(each) for each in interval] for interval in ends]
         return {**tested, "confidence": CONFIDENCE, "set": limits}
 
-    def effective_f(self, covariance: Covariance, chosen: np.ndarray) -> dict[str, float | None]:
+    def effective_f(self, covariance: Covariance) -> dict[str, float | None]:
         """The effective F, and its critical value for a bias of a tenth of the worst case, by Patnaik's approximation (Montiel
         Olea & Pflueger, Journal of Business & Economic Statistics 31, 2013)."""
-        root = np.linalg.cholesky(self.squares)
-        slopes = np.linalg.solve(root, self.shared)
-        variance = root.T @ covariance.of(scipy.sparse.csr_array(chosen)) @ root
+        slopes = np.linalg.solve(self.root, self.shared)
+        variance = self.root.T @ covariance.of(scipy.sparse.csr_array(self.chosen)) @ self.root
         if not np.isfinite(variance).all():
             return {}
         trace = float(np.trace(variance))
@@ -551,40 +542,32 @@ def quadratic_form(variance: np.ndarray, values: np.ndarray) -> float:
 
 
 def accepted(values: Sequence[np.ndarray], variances: Sequence[np.ndarray], critical: float) -> np.ndarray:
-    """Where v' S^-1 v is at most `critical`, with v = v_0 + v_1 u and S = S_0 + S_1 u + S_2 u^2 by their coefficients: the
-    intervals of u, [intervals, 2], in order.
+    """Where v' S^-1 v is at most `critical`, for v linear and S quadratic in u: the intervals of u, [intervals, 2], in order.
+    `values` and `variances` are those at u = -1, 0 and 1.
 
-    >>> accepted([np.array([1.0]), np.array([1.0])], [np.eye(1), np.zeros((1, 1)), np.zeros((1, 1))], 4.0).round(9).tolist()
+    >>> accepted([np.array([v]) for v in (0.0, 1.0, 2.0)], [np.eye(1)] * 3, 4.0).round(9).tolist()
     [[-3.0, 1.0]]
     """
-    root = np.linalg.cholesky(variances[0])
-    v = [np.linalg.solve(root, each) for each in values]
-    s = [np.linalg.solve(root, np.linalg.solve(root, each).T) for each in variances]
-    products = np.outer(v[0], v[0]), np.outer(v[0], v[1]) + np.outer(v[1], v[0]), np.outer(v[1], v[1])
-    constant, linear, square = (critical * one - other for one, other in zip(s, products, strict=True))
-    one, none = np.eye(len(root)), np.zeros_like(root)
-    left, right = np.block([[none, one], [-constant, -linear]]), np.block([[one, none], [none, square]])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        roots = scipy.linalg.eig(left, right, right=False)
+    root = np.linalg.inv(np.linalg.cholesky(variances[1]))
+    below, v, above = (root @ each for each in values)
+    first, s, last = (root @ each @ root.T for each in variances)
+    slope, s_slope, s_bend = (above - below) / 2, (last - first) / 2, (last + first) / 2 - s
+    crossed, one, none = np.outer(v, slope), np.eye(len(v)), np.zeros_like(s)
+    constant, linear = critical * s - np.outer(v, v), critical * s_slope - crossed - crossed.T
+    square = critical * s_bend - np.outer(slope, slope)
+    roots = scipy.linalg.eigvals(np.block([[none, one], [-constant, -linear]]), np.block([[one, none], [none, square]]))
     roots = roots[np.isfinite(roots)]
-    ends = np.unique(roots[np.abs(roots.imag) <= REAL * (1 + np.abs(roots.real))].real)
-    ends = np.concatenate([[-np.inf], ends, [np.inf]])
-    inside = []
-    for first, last in itertools.pairwise(ends):
-        if len(ends) == 2:
-            u = 0.0
-        elif np.isinf(first):
-            u = last - 1 - abs(last)
-        else:
-            u = first + 1 + abs(first) if np.isinf(last) else (first + last) / 2
-        inside.append(quadratic_form(s[0] + u * s[1] + u**2 * s[2], v[0] + u * v[1]) <= critical)
-    found: list[list[float]] = []
-    for first, last, is_inside in zip(ends[:-1], ends[1:], inside, strict=True):
-        if is_inside and found and found[-1][1] == first:
-            found[-1][1] = last
-        elif is_inside:
-            found.append([first, last])
-    return np.array(found).reshape(-1, 2)
+    ends = np.unique(roots.real[np.abs(roots.imag) <= REAL * (1 + np.abs(roots.real))])
+    # A number in each interval between the ends; two of them may have been one root.
+    outside = 1 + np.abs(ends)
+    inside = (
+        np.concatenate([(ends - outside)[:1], (ends[1:] + ends[:-1]) / 2, (ends + outside)[-1:]])
+        if len(ends)
+        else [0.0]
+    )
+    holds = [quadratic_form(s + u * s_slope + u**2 * s_bend, v + u * slope) <= critical for u in inside]
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], holds, [False]])))
+    return np.concatenate([[-np.inf], ends, [np.inf]])[changes].reshape(-1, 2)
 
 
 def number_or_none(value: Any) -> float | None:
