@@ -24,7 +24,7 @@ class AboveZero:
 class TruncatedNegativeBinomial(NegativeBinomial):
     """A negative binomial count with mean r = exp(eta) that is observed only above 0. With p, the probability of 0, and s =
     theta / (theta + r), the mean is m = r / (1 - p), its slope m (1 - m p s), and the score (m - y) s. Standard errors are those
-    of the observed information, as in R's pscl. While theta is unknown the count is a Poisson one.
+    of the observed information, as in R's pscl. Theta is 1 while it is unknown.
     """
 
     name = "truncated_negative_binomial"
@@ -34,8 +34,8 @@ class TruncatedNegativeBinomial(NegativeBinomial):
     has_observed_errors = True
 
     def __init__(self, theta: float | None = None):
-        super().__init__(theta)
-        self.effect = "log rate ratio before truncation"
+        super().__init__(theta or 1.0)
+        self.effect, self.shape_is_known = "log rate ratio before truncation", theta is not None
 
     def _parts(self, eta: np.ndarray) -> tuple[np.ndarray, ...]:
         """The rate r, the logarithm of p, 1 - p, and s."""
@@ -123,8 +123,7 @@ class TruncatedNegativeBinomial(NegativeBinomial):
     def slopes_by_shape(self, eta: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The derivative by log(theta) of the first derivative of the loss by eta, [rows]; and 0."""
         rate, log_none, some, share = self._parts(eta)
-        theta = 1e9 if self.theta is None else self.theta
-        mean = rate / some
+        theta, mean = self._shape, rate / some
         by_theta = mean * theta * np.exp(log_none) / some * log_none_by_theta(rate, theta)[0]
         return share * (by_theta + (mean - y) * (1.0 - share)), np.zeros_like(mean)
 
@@ -146,7 +145,7 @@ class TruncatedPoisson(TruncatedNegativeBinomial):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shape_is_known = True
+        self.theta, self.shape_is_known, self.canonical = None, True, True
 
     def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law | None:
         from scipy import stats  # slow to import, and only pictures of residuals need it

@@ -142,8 +142,8 @@ class CheckedRows:
         self.score, self.information, self.residual = (np.where(np.isfinite(each), each, 0.0) for each in values)
         events = float((self.weight * family.variance(self.mean)).sum())
         most = min(len(self.y) // 10, events // 5 if family.counts_events or family.of_counts else BINS)
-        other = "truncated_negative_binomial" if family.smallest == 1 else "negative_binomial"
-        self.other = f"`family: {other}`, or " if family.of_counts and family.theta is None else ""
+        other = f"`family: {'truncated_' if family.smallest == 1 else ''}negative_binomial`, or "
+        self.other = other if family.of_counts and family.theta is None else ""
         self.size = self.weight.sum() if family.counts_events and not self.is_binary else len(self.y)
         self.bins = int(np.clip(most, 2, BINS))
 

@@ -62,7 +62,7 @@ def estimate(first: Solution, solve: Callable[[Solution], Solution]) -> Shape:
     Raises UserError if the shape has no estimate, or if the turns do not settle."""
     design = first.objective.design
     apart = design.distribution.shape_is_apart
-    begin, given_means = METHODS[design.distribution.shape_name] if apart else (theta_by_pearson, theta_beside)
+    begin, given_means = METHODS[design.distribution.shape_name if apart else "theta beside coefficients"]
     solution, trial, before = first, begin(first), np.inf
     for _ in range(MOST_TURNS):
         found = given_means(solution, trial)
@@ -117,11 +117,6 @@ def theta_given_means(solution: Solution, trial: np.ndarray) -> Shape:
     raise no_theta(solution)
 
 
-def theta_by_pearson(solution: Solution) -> np.ndarray:
-    """The initial theta, [1]: the precision of a beta distribution by its variance in units of mean * (1 - mean), at least 1."""
-    return np.array([max(solution.objective.weight_sum / solution.point.pearson - 1.0, 1.0)])
-
-
 def theta_beside(solution: Solution, trial: np.ndarray) -> Shape:
     """Theta by a Newton step on its logarithm from `trial` [1], along the coefficients that are best at each theta. These move
     by -I^-1 m with log(theta), where m is the mixed second derivative of the loss. So the information for log(theta), J,
@@ -129,8 +124,7 @@ def theta_beside(solution: Solution, trial: np.ndarray) -> Shape:
     objective, theta = solution.objective, float(trial[0])
     sums = _sums(solution, trial)
     mixed = np.where(objective.free, gradient(objective.design, sums, "by_shape"), 0.0)
-    # The first fit has no theta yet.
-    moved = with_observed(solution).information.solve(mixed) if objective.family.theta else np.zeros_like(mixed)
+    moved = with_observed(solution).information.solve(mixed)
     slope, information = theta * float(sums["score"]), theta**2 * float(sums["information"]) - float(mixed @ moved)
     curvature = information - slope
     step = float(np.clip(slope / curvature, -2.0, 2.0)) if curvature > 0 else float(np.sign(slope))
@@ -303,5 +297,6 @@ def log_likelihoods(solution: Solution, middle: np.ndarray, lengths: np.ndarray)
 METHODS: dict[str, tuple[Callable[[Solution], np.ndarray], Callable[[Solution, np.ndarray], Shape]]] = {
     "theta": (theta_by_moments, theta_given_means),
     "power": (power_by_pearson, power_given_means),
+    "theta beside coefficients": (lambda first: np.array([first.objective.family.theta]), theta_beside),
 }
 """By the name of the shape: what gives the first trial from the first fit, and the estimate from the means and a trial."""
