@@ -128,7 +128,8 @@ def variance_components(solution: Solution, most_exact: int = MOST_EXACT) -> dic
     starts, size = np.searchsorted(larger, np.arange(len(of_larger) + 1)).astype(np.int32), len(of_smaller)
     factors = slice(0, len(of_larger)), slice(len(of_larger), len(of_larger) + size)
     nothing = Sparsity(np.zeros(size + 1, np.int32), np.zeros(0, np.int32), size)
-    pattern = Pattern(factors[1].stop, factors, 0, Sparsity(starts, smaller.astype(np.int32), size), nothing)
+    with_largest, both = Sparsity(starts, smaller.astype(np.int32), size), (True, True)
+    pattern = Pattern(factors[1].stop, factors, (len(of_larger), size), both, 0, with_largest, nothing)
     is_exact = len(n) <= most_exact
     part = SparsePart(pattern, np.concatenate([of_larger, of_smaller]), n)
     inverse, *b = leverages(part, larger, smaller, is_exact)
