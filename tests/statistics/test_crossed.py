@@ -77,7 +77,7 @@ def test_effects_without_variance(only_sparse):
 @pytest.mark.parametrize(
     ("formula", "settings", "message"),
     [
-        (FORMULA, {"family": "poisson"}, "linear regressions alone"),
+        (FORMULA, {"family": "poisson"}, "only be fitted by linear"),
         (FORMULA, {"std_errors": "robust"}, "errors of the kind `robust`"),
         (FORMULA.replace("age", "s(age)"), {}, "cannot be fitted beside `s\\(age\\)`"),
         (f"{FORMULA} + (0 + age | viewer)", {}, "cannot be fitted beside"),

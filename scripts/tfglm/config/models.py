@@ -312,7 +312,9 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
             raise ValueError("offset_at: the model has no offset; add the key `offset`, or remove this one")
         if self.comparison == "odds_ratio" and self.family not in ("binomial", "beta", "multinomial", "ordinal"):
             raise ValueError(f"comparison: means of family {self.family} are no probabilities; use `ratio`")
-        if self.leave_out and (self.family != "gaussian" or self.weights or self.instruments or len(self.absorbed_factors) < 2):
+        if self.leave_out and (
+            self.family != "gaussian" or self.weights or self.instruments or len(self.absorbed_factors) < 2
+        ):
             raise ValueError(
                 "leave_out: this needs family gaussian, two factors in `absorb`, and neither `weights` nor `instruments`; "
                 "remove the key"

@@ -223,32 +223,30 @@ def check_information_size(design: Design, where: str) -> None:
 
 def check_crossed(design: Design, where: str) -> None:
     """Raise UserError for what random effects of so many levels cannot have beside them (solvers.crossed)."""
-    crossed = crossed_terms(design)
+    crossed, kind = crossed_terms(design), design.inference.std_errors
     columns = {name for part in design.parts if part.term.name in crossed for name in part.grouping}
     others = [part for part in design.parts if part.term.name not in crossed]
-    levels, kind = design.size - sum(part.size for part in others), design.inference.std_errors
-    needed = 8.0 * (design.size - levels) * levels
-    penalised = [each.term for each in design.smooths if each.term not in crossed]
-    shared = [part.term.name for part in others if columns & set(part.grouping)]
-    remedy = "leave it out, or merge rare levels with data.rare"
+    beside = [
+        part.term.name
+        for part in others
+        if part.term.kind.is_random or part.term.kind.is_smooth or columns & set(part.grouping)
+    ]
+    size = sum(part.size for part in others)
+    remedy = "leave it out"
     if not design.distribution.quadratic:
-        problem, remedy = (
-            "are for linear regressions alone",
-            "use `family: gaussian`, or merge rare levels with data.rare",
-        )
+        problem, remedy = "can only be fitted by linear regression", "use `family: gaussian`"
     elif kind not in OF_POSTERIOR:
         problem, remedy = f"have no errors of the kind `{kind}`", "use `std_errors: classical`"
-    elif penalised or shared:
-        problem = f"cannot be fitted beside `{[*penalised, *shared][0]}`, which is no fixed effect apart from them"
-    elif needed > LARGEST_COUPLING:
-        problem = (
-            f"and {design.size - levels:,} other coefficients need {needed / 1e9:,.1f} GB; the limit is "
-            f"{LARGEST_COUPLING / 1e9:,.1f} GB"
-        )
-        remedy = "leave out terms, or merge rare levels with data.rare"
+    elif beside:
+        problem = f"cannot be fitted beside `{beside[0]}`, which is no fixed effect apart from them"
+    elif 8.0 * size * (design.size - size) > LARGEST_COUPLING:
+        problem, remedy = f"can only be fitted beside fewer than {size:,} other coefficients", "leave out terms"
     else:
         return
-    raise UserError(f"{where}.formula: the {levels:,} levels of {listed_in_words(crossed)} {problem}\n  {remedy}")
+    raise UserError(
+        f"{where}.formula: the {design.size - size:,} levels of {listed_in_words(crossed)} {problem}\n"
+        f"  {remedy}, or merge rare levels with data.rare"
+    )
 
 
 def check_absorbed_size(design: Design, where: str) -> None:

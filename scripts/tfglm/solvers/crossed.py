@@ -76,6 +76,8 @@ class RidgedPart(SparsePart):
         return right
 
     def _reduced(self, vectors: np.ndarray) -> np.ndarray:
+        if vectors.shape[1] == 1:
+            return super()._reduced(vectors)
         entries, (with_largest, among) = self.pattern.with_largest, self._blocks
         args = (entries.starts, entries.columns, with_largest.data, self._inverse[:, 0])
 
@@ -362,13 +364,10 @@ def simulation(solution: Solution, at_end: Derivatives, covariance: np.ndarray) 
     deviations of random effects, and of any estimate in its standard errors. `covariance` is that of log lambda and log phi."""
     factored, objective = solution.information, solution.objective
     assert isinstance(factored, CrossedFactored)
-    assert isinstance(objective, CrossedObjective)
     blocks, size = factored.blocks, len(at_end.moved)
-    factors = blocks.sparse.pattern.factors
-    ridges = np.array([objective.ridge[blocks.eliminated[where]].max() for where in factors])
-    places = [blocks.eliminated[where.start] for where in factors]
-    order = [next(k for k, place in enumerate(places) if place in each.places) for each in objective.random]
-    spread = np.cov((0.5 * ridges[:, None] * factored.probed.samples)[order]) / PROBES
+    # The factors are the terms, in their order.
+    ridges = [objective.ridge[blocks.eliminated[where]].max() for where in blocks.sparse.pattern.factors]
+    spread = np.cov(0.5 * np.array(ridges)[:, None] * factored.probed.samples) / PROBES
     errors = covariance[:, :size] @ spread @ covariance[:size]
     ends = np.column_stack([-0.5 * np.eye(size), np.full(size, 0.5)])
     dispersion = objective.dispersion(solution.point, solution.df_residual)
