@@ -78,6 +78,7 @@ def test_effects_without_variance(only_sparse):
     ("formula", "settings", "message"),
     [
         (FORMULA, {"family": "poisson"}, "only be fitted by linear"),
+        (FORMULA.replace("~", "~ 0 +"), {}, "without an intercept"),
         (FORMULA, {"std_errors": "robust"}, "errors of the kind `robust`"),
         (FORMULA.replace("age", "s(age)"), {}, "cannot be fitted beside `s\\(age\\)`"),
         (f"{FORMULA} + (0 + age | viewer)", {}, "cannot be fitted beside"),

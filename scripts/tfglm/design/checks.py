@@ -237,6 +237,8 @@ def check_crossed(design: Design, where: str) -> None:
         problem, remedy = "can only be fitted by linear regression", "use `family: gaussian`"
     elif kind not in OF_POSTERIOR:
         problem, remedy = f"have no errors of the kind `{kind}`", "use `std_errors: classical`"
+    elif design.intercept is None:
+        problem, remedy = "cannot be fitted without an intercept", "keep the intercept"
     elif beside:
         problem = f"cannot be fitted beside `{beside[0]}`, which is no fixed effect apart from them"
     elif 8.0 * size * (design.size - size) > LARGEST_COUPLING:

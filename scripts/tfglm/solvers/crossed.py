@@ -319,7 +319,7 @@ def solve(start: Solution) -> Solution:
         raise UserError(
             f"models.{name}.formula: the variances of the random effects did not settle in {descent.most} steps; leave one out"
         )
-    if np.any(at_zero := parameters.log_lambda <= penalties.lowest):
+    if np.any(at_zero := (parameters.log_lambda <= penalties.lowest) & (penalties.lowest < penalties.highest)):
         terms = [penalties.smooths[place].term for place in np.flatnonzero(at_zero)]
         raise UserError(f"models.{name}.formula: {listed_in_words(terms)} {PERFECT_WITHIN}")
     objective = replace(objective, ridge=penalties.ridge(parameters.log_lambda))
