@@ -21,7 +21,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from operator import itemgetter
 from typing import ClassVar, Self
 
 import numpy as np
@@ -32,10 +31,10 @@ from tfglm.engine.cell_kernels import subtract_products
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.inference.bread import Bread
+from tfglm.solvers import newton
 from tfglm.solvers.absorbed import CellIndex, sparse_blocks
 from tfglm.solvers.information import Blocks, Factored, gradient
-from tfglm.solvers.newton import CONVERGED_BELOW, PRECISE_BELOW
-from tfglm.solvers.objective import CountedRows, Point, Solution
+from tfglm.solvers.objective import NOT_FACTORED, CountedRows, Point, Solution
 from tfglm.solvers.reml import Derivatives, Parameters, Penalties, RemlDescent, WorkingModel, covariance_of, varies
 from tfglm.solvers.run import Run
 from tfglm.solvers.smooth import ORTHOGONAL, PERFECT_WITHIN, SmoothObjective, refuse_single_rows, root_of
@@ -53,9 +52,6 @@ AT_ONCE, THREADS = 8, 2
 
 DIFFERENCE = 0.05
 """The step of log lambda between first derivatives at the end."""
-
-MOST_CORRECTIONS = 4
-"""The largest number of Newton steps of b at the end, which correct the residuals of conjugate gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,6 +294,11 @@ class CrossedObjective(SmoothObjective):
         blocks = CrossedBlocks(found.dense, found.eliminated, found.a, found.b, found.d, part)
         return Point(coefficients, float(total["loss"]), gradient(design, total), float(total["pearson"]), blocks)
 
+    def factored(self, blocks: Blocks, near: Factored = NOT_FACTORED) -> Factored:
+        """The factors of the end, since blocks do not depend on coefficients."""
+        assert isinstance(near, CrossedFactored)
+        return near
+
     def reported_error(self, error: np.ndarray, factored: Factored) -> np.ndarray:
         """M is at least P, so the form of an error in M^-1 is at most that in P^-1."""
         bread, error = factored.bread(), error.copy()
@@ -324,39 +325,20 @@ def solve(start: Solution) -> Solution:
         raise UserError(f"models.{name}.formula: {listed_in_words(terms)} {PERFECT_WITHIN}")
     objective = replace(objective, ridge=penalties.ridge(parameters.log_lambda))
     factored, key = model.penalised(parameters.log_lambda), parameters.log_lambda.tobytes()
-    effective = objective.effective(factored)
-    df_residual, coefficients = float(objective.counts["rows"]) - effective, factored.solve(model.right)
-    ends: list[tuple[float, Point]] = []
-    while not ends or (ends[-1][0] > PRECISE_BELOW and len(ends) <= MOST_CORRECTIONS):
-        point = objective.at(coefficients, "gradient")
-        slope = objective.gradient(point)
-        step = factored.solve(slope)
-        ends.append((max(float(step @ slope), 0.0) / objective.dispersion(point, df_residual), point))
-        coefficients = coefficients - step
-    square, point = min(ends, key=itemgetter(0))
+    point = replace(objective.at(factored.solve(model.right), "gradient"), blocks=model.blocks)
+    solution = newton.solve(replace(start, objective=objective, point=point, information=factored, near=None))
     at_end = model.with_differences(parameters)
     covariance = covariance_of(at_end.hessian, varies(penalties, parameters))
     root = root_of(covariance)
-    moved = root[:, :-1] @ at_end.moved
-    solution = replace(
-        start,
-        objective=objective,
-        point=point,
-        information=factored,
-        iterations=len(ends),
-        converged=square <= CONVERGED_BELOW,
-        certificate={"lambda_squared": square},
-        violation=objective.violation(point),
-        effective=effective,
-        has_covariance=True,
-        smoothing_root=moved,
-        log_lambda=parameters.log_lambda,
-        variance_root=root,
-        near=None,
-    )
     terms, model = [smooth.term for smooth in penalties.smooths], replace(model, last={key: factored})
     facts = report(solution, penalties, parameters, model, covariance, terms)
-    return replace(solution, smooths=facts | simulation(solution, at_end, covariance))
+    return replace(
+        solution,
+        smooths=facts | simulation(solution, at_end, covariance),
+        smoothing_root=root[:, :-1] @ at_end.moved,
+        log_lambda=parameters.log_lambda,
+        variance_root=root,
+    )
 
 
 def simulation(solution: Solution, at_end: Derivatives, covariance: np.ndarray) -> dict:
