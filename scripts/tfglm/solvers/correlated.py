@@ -198,8 +198,11 @@ def whole(model: WorkingModel, parameters: Parameters, correlated: Correlated, b
     """The derivatives of V at Delta = 0 by log lambda, log phi and Delta, in this order; those of b without log phi. `before` are
     the derivatives without Delta."""
     size, factored = len(model.right), model.penalised(parameters.log_lambda)
-    phi = np.exp(parameters.log_phi) if model.dispersed else 1.0
+    if not correlated.groups:
+        return before
+    phi, theta = np.exp(parameters.log_phi) if model.dispersed else 1.0, model.theta
     b, to_slope = factored.solve(model.right_at(parameters)), factored.solve(model.slope)
+    back = factored.solve(theta.mixed) if theta else np.zeros(size)
     weights = np.exp(parameters.log_lambda)[:, None] * model.penalties.weights
     around = around_inverse(model.penalties.integrated(factored), size)
     firsts = [group.terms[first] for group, first, _ in correlated.pairs]
@@ -219,6 +222,7 @@ def whole(model: WorkingModel, parameters: Parameters, correlated: Correlated, b
         row -= 0.5 * weights @ matrix.diagonal
         row[firsts[place]] += slopes[place]
         of_phi = -0.5 * squares[place] if model.dispersed else 0.0
+        of_phi += float(theta.mixed @ moved[place] + bent @ back) if theta else 0.0
         hessian[known + place, :known] = hessian[:known, known + place] = np.append(row, of_phi)
         for other in range(place + 1):
             value = float(pulled[place] @ moved[other]) / phi

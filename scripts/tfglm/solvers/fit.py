@@ -195,7 +195,7 @@ def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.
 
 def with_shape(rows: Workload, estimated: shape.Shape) -> Workload:
     """The rows with a design that takes the estimated shape of the family as known."""
-    return rows.with_design(rows.design.as_fitted({estimated.name: estimated.value}))
+    return rows.with_design(rows.design.as_fitted({estimated.name: estimated.value, "origins": estimated.origins}))
 
 
 def without(objective: Objective, rows_for_theta: Workload | None, term: str) -> Solution:

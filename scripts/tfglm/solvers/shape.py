@@ -18,7 +18,7 @@ Apart from that, the reported fit uses the shape as if it were known.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,7 +43,8 @@ class Shape:
 
     The next turn begins at `trial`. `precise` is the largest movement in the last turn, in standard errors. `dispersion` and
     `log_likelihood` are set if the dispersion of the family is also estimated by maximum likelihood. A fit with this shape can
-    begin `near` a solution. The square of `root` [p] is what its estimation adds to the variances of coefficients.
+    begin `near` a solution, and its correlated random slopes at these `origins`. The square of `root` [p] is what its
+    estimation adds to the variances of coefficients.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Shape:
     log_likelihood: float | None = None
     near: Solution | None = None
     root: np.ndarray | None = None
+    origins: dict[str, list[float]] = field(default_factory=dict)
 
 
 def estimate(first: Solution, solve: Callable[[Solution], Solution]) -> Shape:
@@ -141,7 +143,9 @@ def by_restricted_likelihood(poisson: Solution) -> Shape:
     found = with_theta(poisson, float(theta_by_moments(poisson)[0]))
     if found.theta > LARGEST_THETA:
         raise no_theta(poisson)
-    return Shape("theta", found.theta, found.std_error, np.array([found.theta]), near=found.solution)
+    return Shape(
+        "theta", found.theta, found.std_error, np.array([found.theta]), near=found.solution, origins=found.origins
+    )
 
 
 def no_theta(solution: Solution) -> UserError:

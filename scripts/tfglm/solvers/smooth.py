@@ -379,22 +379,19 @@ class LambdaSearch:
 
 
 class WithTheta(NamedTuple):
-    """Theta of the negative binomial and its standard error, and the fit at it, where a search with this theta begins."""
+    """Theta of the negative binomial and its standard error, the fit at it, where a search with this theta begins, and the
+    `origins` of correlated slopes there, as `Design.with_origins` takes them."""
 
     theta: float
     std_error: float
     solution: Solution
+    origins: dict[str, list[float]]
 
 
 def with_theta(poisson: Solution, theta: float) -> WithTheta:
     """The theta that minimises V with the smoothing parameters, from a first value and from the fit with an infinite theta.
     Raises UserError if it does not settle."""
     asked = poisson.objective.design
-    if correlated := [smooth.term for smooth in asked.smooths if smooth.beside]:
-        raise UserError(
-            f"models.{asked.model}.theta: theta cannot be estimated beside correlated random effects, "
-            f"{listed_in_words(correlated)}; give a number, or write || in place of | for independent ones"
-        )
     workload = poisson.objective.workload.with_design(asked.as_fitted({"theta": theta}))
     objective = replace(poisson.objective, workload=workload)
     point = objective.at(poisson.point.coefficients)
@@ -403,10 +400,15 @@ def with_theta(poisson: Solution, theta: float) -> WithTheta:
     information = factor(point.information.penalised(penalties.ridge(first.log_lambda)))
     search = LambdaSearch(Solution(objective, point), penalties, asked)
     found = search.lowest(first, replace(poisson, information=information))
-    hessian = found.model.derivatives(found.parameters).hessian
-    error = float(np.sqrt(covariance_of(hessian, varies(penalties, found.parameters))[-1, -1]))
-    theta = float(np.exp(found.parameters.log_phi))
-    return WithTheta(theta, theta * error, replace(found.solution, log_lambda=found.parameters.log_lambda))
+    correlated = Correlated.of(asked, penalties, objective.free)
+    if correlated.groups and found.solution.converged:
+        found = OriginDescent(search, correlated, found).lowest()
+    parameters, which = found.parameters, varies(penalties, found.parameters)
+    at_end = whole(found.model, parameters, correlated, found.model.derivatives(parameters))
+    which = np.append(which, correlated.varies(penalties, parameters))
+    error = float(np.sqrt(covariance_of(at_end.hessian, which)[len(penalties.smooths), len(penalties.smooths)]))
+    theta, origins = float(np.exp(parameters.log_phi)), correlated.origins(found.solution.objective.design)
+    return WithTheta(theta, theta * error, replace(found.solution, log_lambda=parameters.log_lambda), origins)
 
 
 def refuse_single_rows(objective: Objective) -> None:
@@ -649,7 +651,8 @@ class OriginDescent(Descent):
         design, coefficients = self.correlated.moved(solution.objective.design, step, solution.point.coefficients)
         objective = replace(objective, workload=objective.workload.with_design(design))
         start = replace(self.search.start, objective=objective, point=objective.at(coefficients))
-        search = replace(self.search, start=start)
+        asked = self.search.of_theta and self.search.of_theta.with_origins(self.correlated.origins(design))
+        search = replace(self.search, start=start, of_theta=asked)
         near = replace(solution, point=replace(solution.point, coefficients=coefficients))
         return OriginDescent(search, self.correlated, search.nearest(parameters, near))
 
