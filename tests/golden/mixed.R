@@ -7,6 +7,22 @@ linear <- lmerControl(optimizer = "bobyqa", optCtrl = list(rhoend = 1e-11, maxfu
 general <- glmerControl(
   optimizer = "bobyqa", optCtrl = list(rhoend = 1e-12, maxfun = 1e6), tolPwrss = 1e-14, check.conv.grad = "ignore"
 )
+# Shares of the variance over rows, with their numbers of trials (Nakagawa, Johnson and Schielzeth 2017).
+shares <- function(m) {
+  x <- model.matrix(m)
+  w <- weights(m) / sum(weights(m))
+  fixed <- as.vector(x %*% fixef(m))
+  of_fixed <- sum(w * fixed^2) - sum(w * fixed)^2
+  of_random <- vapply(VarCorr(m), function(s) {
+    z <- x[, colnames(s), drop = FALSE]
+    sum(w * rowSums((z %*% s) * z))
+  }, 0)
+  left <- sum(of_random) + if (isGLMM(m)) pi^2 / 3 else sigma(m)^2
+  list(
+    marginal = of_fixed / (of_fixed + left), conditional = (of_fixed + sum(of_random)) / (of_fixed + left),
+    within = sort(unname(of_random / left))
+  )
+}
 described <- function(m) {
   components <- as.data.frame(VarCorr(m))
   inside <- components$grp != "Residual"
@@ -18,7 +34,8 @@ described <- function(m) {
     errors = sqrt(diag(as.matrix(if (isGLMM(m)) suppressWarnings(vcov(m, use.hessian = FALSE)) else vcov(m)))),
     deviations = components$sdcor[inside & is.na(components$var2)],
     correlations = components$sdcor[inside & !is.na(components$var2)],
-    effects = effects
+    effects = effects,
+    shares = shares(m)
   )
 }
 machines <- transform(as.data.frame(Machines), cell = paste(Worker, Machine))

@@ -43,6 +43,10 @@ def test_mixed_models_are_those_of_lme4(name, method):
     np.testing.assert_allclose(deviations, sorted(np.atleast_1d(theirs["deviations"])), rtol=1e-5)
     correlations = lines[lines.index.str.startswith("correlation with ")].sum() or []
     np.testing.assert_allclose(correlations, theirs["correlations"], rtol=1e-4)
+    shares = [fitted.fit[f"r_squared_{name}"] for name in ("marginal", "conditional")]
+    np.testing.assert_allclose(shares, [theirs["shares"][name] for name in ("marginal", "conditional")], atol=1e-6)
+    within = sorted(each["value"] for each in fitted.fit["intraclass_correlations"])
+    np.testing.assert_allclose(within, theirs["shares"]["within"], atol=1e-6)
     for factor, effects in theirs["effects"].items():
         for column in effects.keys() - {"levels"}:
             term = f"s({factor}, bs=re)" if column == "(Intercept)" else f"s({factor}, {column}, bs=re)"

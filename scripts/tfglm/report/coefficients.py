@@ -11,8 +11,8 @@ from tfglm.formula.parse import term_of
 from tfglm.report.coefficient_rows import is_constant
 from tfglm.report.conditions import against, conditions
 from tfglm.report.pages import numbers_as_text
-from tfglm.report.words import Words, amount, plain
-from tfglm.results.digits import p_value, significant
+from tfglm.report.words import Words, amount, effects_in_words, plain
+from tfglm.results.digits import p_value, percent, significant
 from tfglm.results.statuses import status_of
 
 
@@ -145,6 +145,23 @@ def variance_components(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | 
             rows.append((pair, significant(each["correlation"], 4), " to ".join(ends)))
     rows += [("residuals", significant(fit["sigma"], 4), "")] if "sigma" in fit else []
     return pd.DataFrame(rows, columns=["", "standard deviation", "95 % interval"])
+
+
+def shares_in_words(fit: Mapping[str, Any]) -> str:
+    """What share of the variance lies between levels, and what share terms explain; '' without these in fit.json."""
+    groups = fit.get("intraclass_correlations", ())
+    if not groups:
+        return ""
+    shares = [
+        f"{percent(group['value'])} belongs to {' and '.join(map(effects_in_words, group['terms']))}"
+        for group in groups
+    ]
+    scale = "" if fit["family"] == "gaussian" else " on the scale of the linear predictor"
+    return (
+        f"The terms without random effects explain {percent(fit['r_squared_marginal'])} of the variance{scale} (marginal R²), "
+        f"and all terms {percent(fit['r_squared_conditional'])} (conditional R²). Of the variance that the former leave, "
+        f"{', and '.join(shares)} (intraclass correlation)."
+    )
 
 
 def absorbed_effects(fit: Mapping[str, Any], words: Words) -> pd.DataFrame | None:

@@ -13,7 +13,7 @@ from tfglm.formula.parse import term_of
 from tfglm.formula.terms import EventStudy
 from tfglm.report.drawing import GREY, MAIN, Panel, grid, halfway, literal, nothing, spread, two_colours
 from tfglm.report.ratios import Scale, scale_of
-from tfglm.report.words import NO_WORDS, Words
+from tfglm.report.words import NO_WORDS, Words, effects_in_words
 
 POINTED_AT, POINTED_AT_ALONG = 40, 12
 """Places along a curve, and along each axis of a surface, that say their value."""
@@ -89,12 +89,6 @@ class EffectPairs(Curve):
 
     earlier: str = ""
     correlation: float = np.nan
-
-
-def effects_in_words(term: str) -> str:
-    """What random effects are: `slopes of Days by Subject`."""
-    factor, *numbers = term_of(term).columns
-    return f"{'slopes of ' if numbers else 'intercepts'}{' times '.join(numbers)} by {factor}"
 
 
 def random_effects_of(

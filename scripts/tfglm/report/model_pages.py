@@ -14,7 +14,7 @@ from tfglm.errors import counted
 from tfglm.formula.parse import term_of
 from tfglm.report.circumstances import PENALTIES
 from tfglm.report.class_effects import classes_compared
-from tfglm.report.coefficients import absorbed_effects, leave_out, profiles, sheet, variance_components
+from tfglm.report.coefficients import absorbed_effects, leave_out, profiles, shares_in_words, sheet, variance_components
 from tfglm.report.confusion import confusion_plot
 from tfglm.report.curves import effects_plot
 from tfglm.report.drawing import nothing
@@ -64,6 +64,7 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
         sheet=sheet(table, ratio, results.settings.confidence, results.words),
         shapes=shapes_of(fit, results.curves, results.words) if results.has_curves else [],
         components=variance_components(fit, results.words),
+        shares=shares_in_words(fit),
         absorbed=absorbed_effects(fit, results.words),
         without_errors=leave_out(fit, results.words),
         profiles=profiles(fit, ratio),

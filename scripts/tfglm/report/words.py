@@ -124,3 +124,9 @@ def logged(term: str) -> tuple[str, float] | None:
     None for other terms."""
     label, kind = class_and_term(term)[0], term_of(term)
     return (with_class(label, kind.columns[0]), math.log1p(PERCENT / 100) / math.log(kind.base)) if kind.base else None
+
+
+def effects_in_words(term: str) -> str:
+    """What random effects are: `slopes of Days by Subject`."""
+    factor, *numbers = term_of(term).columns
+    return f"{'slopes of ' if numbers else 'intercepts'}{' times '.join(numbers)} by {factor}"

@@ -21,6 +21,8 @@ STATISTICS = {
     "AIC without random effects": "marginal_aic",
     "BIC": "bic",
     "R²": "r_squared",
+    "marginal R²": "r_squared_marginal",
+    "conditional R²": "r_squared_conditional",
     "pseudo-R² (share of the deviance explained)": "pseudo_r_squared",
 }
 """What is printed below the estimates, and its key in fit.json."""

@@ -133,6 +133,11 @@ class Penalties:
         shared = np.count_nonzero(weights, axis=0) > 1
         ranks = np.count_nonzero(weights[:, ~shared], axis=1)
         outside = objective.free & ~weights.any(axis=0) & (objective.design.likelihood.method == "ml")
+        if outside.any() and type(blocks) is not Blocks:
+            raise UserError(
+                f"models.{objective.design.model}.method: maximum likelihood is not for crossed random effects of so many "
+                "levels; remove the key"
+            )
         return cls(tuple(smooths), weights, ranks, shared, lowest, highest, first, outside)
 
     def begin(self, near: Solution | None) -> Parameters:

@@ -61,12 +61,63 @@ def report(
             )
         terms.append(entry)
     effective, value = {"effective_coefficients": solution.effective}, restricted(objective, point, model, parameters)
+    effective |= variance_shares(solution, penalties, parameters)
     is_ml = objective.design.likelihood.method == "ml"
     return (
         ({"marginal_log_likelihood": -value} if is_ml else {"reml": value})
         | {"reml_dispersion": phi, "smooths": terms}
         | effective
     )
+
+
+LATENT_VARIANCE: dict[tuple[str, str], Callable[[float, float, float], float]] = {
+    ("gaussian", "identity"): lambda phi, mean, theta: phi,
+    ("gamma", "log"): lambda phi, mean, theta: np.log1p(phi),
+    ("binomial", "logit"): lambda phi, mean, theta: np.pi**2 / 3,
+    ("binomial", "probit"): lambda phi, mean, theta: 1.0,
+    ("binomial", "cloglog"): lambda phi, mean, theta: np.pi**2 / 6,
+    ("poisson", "log"): lambda phi, mean, theta: np.log1p(1 / mean),
+    ("negative_binomial", "log"): lambda phi, mean, theta: np.log1p(1 / mean + 1 / theta),
+}
+"""The variance of a row on the scale of the linear predictor, by family and link, from phi, the mean response and theta
+(Nakagawa, Johnson and Schielzeth, Journal of the Royal Society Interface 14, 2017)."""
+
+
+def variance_shares(solution: Solution, penalties: Penalties, parameters: Parameters) -> dict:
+    """The entries of fit.json for shares of the variance on the scale of the linear predictor, with all rows as they are: that of
+    terms without random effects as `r_squared_marginal`, that of all terms as `r_squared_conditional`, and under
+    `intraclass_correlations` that of the random effects of a factor in what the former terms leave. Empty for a family whose rows
+    have no variance on this scale, and without an intercept or random effects."""
+    objective, b = solution.objective, solution.point.coefficients
+    design, family, size = objective.design, objective.family, len(b)
+    of_row = LATENT_VARIANCE.get((family.name, family.link_name))
+    random = [place for place, smooth in enumerate(penalties.smooths) if smooth.is_random]
+    if of_row is None or not random or design.intercept is None or solution.is_perfect:
+        return {}
+    blocks, ridge = solution.information.blocks, objective.ridge
+    if not family.quadratic:
+        blocks, ridge = objective.squares(), np.zeros(size)
+    rows, phi = objective.weight_sum, float(np.exp(parameters.log_phi))
+    fixed = np.where(objective.free & ~penalties.weights[random].any(axis=0), b, 0.0)
+    sums = blocks.times(fixed) - ridge * fixed
+    of_fixed = float(fixed @ sums) / rows - (sums[design.intercept] / rows) ** 2
+    squares, groups = blocks.diagonal(size) - ridge, dict[str, dict]()
+    for place in random:
+        smooth, weights = penalties.smooths[place], penalties.weights[place]
+        there, is_zero = weights > 0, parameters.log_lambda[place] >= penalties.highest[place]
+        each = 0.0 if is_zero else phi * np.exp(-parameters.log_lambda[place])
+        # Correlated effects are independent on the scale of the fit.
+        group = groups.setdefault(smooth.beside[0] if smooth.beside else smooth.term, {"terms": [], "value": 0.0})
+        group["terms"].append(smooth.term)
+        group["value"] += each * float(np.sum(squares[there] / weights[there])) / rows
+    of_random = sum(group["value"] for group in groups.values())
+    mean = float(objective.counts["response"]) / rows
+    left = of_random + float(of_row(phi, mean, family.theta or np.inf))
+    return {
+        "r_squared_marginal": of_fixed / (of_fixed + left),
+        "r_squared_conditional": (of_fixed + of_random) / (of_fixed + left),
+        "intraclass_correlations": [group | {"value": group["value"] / left} for group in groups.values()],
+    }
 
 
 def corrected(solution: Solution, smoothing_root: np.ndarray) -> dict:
