@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 from replicates import Replicates  # noqa: E402
+from tfglm.config import ResultsConfig  # noqa: E402
 from tfglm.results.marginal_tables import marginal_tables  # noqa: E402
 from tfglm.results.margins import average_rows  # noqa: E402
 from tfglm.results.scenario_table import scenario_table  # noqa: E402
@@ -97,7 +98,7 @@ def coverage(family: str, settings: dict, replicates: int, seed: int, folder: Pa
     covered = np.zeros(len(exact))
     for _ in range(replicates):
         estimates = fits.estimates(draw(family, frame, random))
-        averaged = average_rows(fits.design, estimates.fitted, fits.workload.files, margins_at=SCENARIOS)
+        averaged = average_rows(fits.design, estimates.fitted, fits.workload.files, ResultsConfig(margins_at=SCENARIOS))
         given = fits.design, estimates.fitted, averaged, {}, 0.95
         tables = marginal_tables(*given)
         scenarios = scenario_table(*given)

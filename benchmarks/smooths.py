@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "scripts")]
 
 from replicates import Replicates  # noqa: E402
+from tfglm.config import ResultsConfig  # noqa: E402
 from tfglm.design import transforms  # noqa: E402
 from tfglm.design.design import Design  # noqa: E402
 from tfglm.design.parametrisation import form_of, standardised  # noqa: E402
@@ -255,7 +256,7 @@ def in_population(family: str, draw: Draw, groups: int, has_slopes: bool) -> dic
                     counted.setdefault(f"rejected, {term[0]}", []).append(row["p_value"] <= 0.05)
             for how in ways:
                 given = replicates.design, estimates.fitted
-                averaged = average_rows(*given, replicates.workload.files, random_effects=how)
+                averaged = average_rows(*given, replicates.workload.files, ResultsConfig(random_effects=how))
                 tables = marginal_tables(*given, averaged, {}, 0.95)
                 limits = pd.concat([tables.effects, tables.means])[["ci_lower", "ci_upper"]].dropna().to_numpy(float)
                 covered = (limits[:, 0] <= expected[how]) & (expected[how] <= limits[:, 1])

@@ -30,7 +30,8 @@ def main(arguments: argparse.Namespace) -> None:
         digests.write_json(arguments.checks, found, fit=arguments.fit)
     if arguments.averages:
         collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
-        averaged = margins.average_for_tables(saved, saved.files, arguments.settings, collapsed, arguments.threads)
+        given = saved.files, arguments.settings, collapsed, arguments.threads
+        averaged = margins.average_rows(saved.design, saved.fitted, *given)
         averaged.write(arguments.averages, arguments.fit)
         command.log(f"averages over {averaged.rows:,.0f} training rows")
 

@@ -6,7 +6,7 @@ from typing import Literal
 import pandas as pd
 
 from tfglm import checkpoint, digests, provenance
-from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
+from tfglm.config import DesignConfig, Layout, ResultsConfig, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.ingest import ingest
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
@@ -19,8 +19,9 @@ from tfglm.inference.fitted import Fitted
 from tfglm.inference.reference import FEWEST, Fewest
 from tfglm.results import coefficients, csv_files, joint, predict
 from tfglm.results.estimates import Estimates, estimated
-from tfglm.results.marginal_tables import Margins, marginal_tables
-from tfglm.results.margins import average_rows
+from tfglm.results.marginal_tables import Averaged, Margins, marginal_tables
+from tfglm.results.margins import LARGEST, Largest
+from tfglm.results.margins import average_rows as averages_of_rows
 from tfglm.solvers.fit import fit
 from tfglm.solvers.run import Limits, Reporter, Run
 
@@ -128,6 +129,21 @@ def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **se
 
 def estimates_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> Estimates:
     return estimated(design, fitted, reference or {})
+
+
+def average_rows(
+    design: Design,
+    fitted: Fitted,
+    files: list[IngestedFile],
+    balanced: bool = False,
+    largest: Largest = LARGEST,
+    of_collapsed: IngestedFile | None = None,
+    threads: int = 1,
+    **keys,
+) -> Averaged:
+    """The averages of rows with other `keys` of the results."""
+    settings = ResultsConfig(adjusted_means="balanced" if balanced else "observed", **keys)
+    return averages_of_rows(design, fitted, files, settings, of_collapsed, threads, largest)
 
 
 def margins(

@@ -9,14 +9,13 @@ import scipy.stats
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
+from pools import average_rows, estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.inference.fitted import SEPARATED
 from tfglm.results.joint import joint_tests
 from tfglm.results.marginal_tables import Averaged, marginal_tables
-from tfglm.results.margins import average_rows
 from tfglm.results.metrics import evaluate
 from tfglm.results.predict import score
 from tfglm.results.scenario_table import scenario_table

@@ -9,13 +9,12 @@ import pytest
 import scipy.sparse
 
 import tfglm
-from pools import design_of, estimates_of, fit_files, ingest_frame, margins, write_results
+from pools import average_rows, design_of, estimates_of, fit_files, ingest_frame, margins, write_results
 from tfglm import digests
 from tfglm.data.dictionary import merge
 from tfglm.design.references import check_pairwise
 from tfglm.errors import UserError
 from tfglm.results.marginal_tables import EMPTY_COMBINATION, Averaged, marginal_tables
-from tfglm.results.margins import average_rows
 from tfglm.results.pairwise import pairwise
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
+from pools import average_rows, design_of, estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of
 from tfglm import digests
 from tfglm.config import ResultsConfig
 from tfglm.data.dictionary import merge
@@ -20,7 +20,6 @@ from tfglm.report.model_results import ModelResults
 from tfglm.report.words import Words
 from tfglm.results import csv_files, joint
 from tfglm.results.marginal_tables import Averaged
-from tfglm.results.margins import average_rows
 from tfglm.results.population import AT_ZERO, INTEGRATED, dimensions_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -8,14 +8,13 @@ import pandas as pd
 import pytest
 
 from configs import message
-from pools import estimates_of, fit_files, ingest_frame, margins, predicted, table_of, to_predict
+from pools import average_rows, estimates_of, fit_files, ingest_frame, margins, predicted, table_of, to_predict
 from tfglm.errors import UserError
 from tfglm.formula.response import with_computed_responses
 from tfglm.report import sentences
 from tfglm.report.words import NO_WORDS
 from tfglm.results import coefficients
 from tfglm.results.geometric import logarithm_of
-from tfglm.results.margins import average_rows
 from tfglm.results.scenario_table import scenario_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -13,12 +13,11 @@ import test_margins
 from scipy.stats import norm
 from test_margins import CASES, STEP, Oracle, column_of, files, frame  # noqa: F401
 
-from pools import CR1, estimates_of, fit_files, ingest_frame
+from pools import CR1, average_rows, estimates_of, fit_files, ingest_frame
 from tfglm.design.scenarios import check_scenarios
 from tfglm.errors import UserError
 from tfglm.results import coefficients
 from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_MEAN, Averaged, marginal_tables
-from tfglm.results.margins import average_rows
 from tfglm.results.scenario_table import NO_DIFFERENCE, scenario_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -10,7 +10,7 @@ import pytest
 import scipy.spatial
 import tensorflow as tf
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, margins, predicted, to_predict
+from pools import average_rows, estimates_of, fit_files, fit_frame, ingest_frame, margins, predicted, to_predict
 from tfglm import export
 from tfglm.data import training_rows
 from tfglm.design import thin_plates, transforms
@@ -23,7 +23,6 @@ from tfglm.report.curves import effects_plot, surfaces_of
 from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import NO_WORDS, Words
 from tfglm.results import effects, joint
-from tfglm.results.margins import average_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 R = json.loads((GOLDEN / "smooths.json").read_text())

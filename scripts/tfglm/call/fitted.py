@@ -120,7 +120,7 @@ class FittedModel(Model):
             raise UserError(
                 "averages need the rows, and a pickled fit has none; ask for them before pickling, or fit again"
             )
-        averaged = margins.average_for_tables(self._saved, self._ingested, self._settings)
+        averaged = margins.average_rows(self._saved.design, self._saved.fitted, self._ingested, self._settings)
         averaged.write(self._files.averages, self._files.fit)
 
     def predict(self, frame: Any, *arguments: Any, **keys: Any) -> pd.DataFrame:

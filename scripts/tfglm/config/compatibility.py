@@ -171,6 +171,10 @@ NOT_BOUNDED = (
     "bounds are for solver `newton`, one linear predictor, plain or with `l2`, and Wald tests; remove one of the keys"
 )
 
+NO_AVERAGES = (
+    "there are no averages of two-stage least squares beside absorbed factors; write the factors into the formula"
+)
+
 REASONS: dict[str, dict[str, str]] = {
     "`link`": {MULTINOMIAL: "family multinomial has none to choose; remove the key"},
     SHAPE: {
@@ -299,10 +303,7 @@ REASONS: dict[str, dict[str, str]] = {
         "`solver: [{model.online_solver}, newton]`, or remove the key",
         CLASSES: "a regression of classes has none; remove the key",
     },
-    "`marginal_effects: true`": {
-        "`absorb` with `instruments`": "there are no averages of two-stage least squares beside absorbed factors; write the "
-        "factors into the formula"
-    },
+    "`marginal_effects: true`": {"`absorb` with `instruments`": NO_AVERAGES},
     "`margins_at`": {
         "`adjusted_means: balanced`": "scenarios are averaged over the `observed` rows; remove one of the two keys",
         "`marginal_effects: false`": "`marginal_effects: false` writes none; remove one of the two keys",

@@ -34,7 +34,7 @@ from tfglm.engine.estimands import AveragesByLevel
 from tfglm.engine.evaluated import Evaluated
 from tfglm.engine.outcomes import Outcomes, differentiated, joined, outcomes_of, parts_of_equations, parts_of_predictors
 from tfglm.engine.parts import looked_up_parts
-from tfglm.engine.reductions import Partial, Reduction, Together, added
+from tfglm.engine.reductions import Partial, Reduction, added
 from tfglm.engine.rows import Multiplier
 from tfglm.engine.workload import Workload
 
@@ -68,7 +68,8 @@ class AveragedBlock:
         return AveragedBlock(self._design, self._parts, self._evaluated.at(scenario), self._coefficients)
 
     def with_coefficients(self, coefficients: np.ndarray) -> "AveragedBlock":
-        """The same rows with other coefficients [p], which are finite."""
+        """The same rows with other coefficients [p]. Those that are not finite count as 0."""
+        coefficients = np.where(np.isfinite(coefficients), coefficients, 0.0)
         if np.array_equal(coefficients, self._coefficients):
             return self
         return AveragedBlock(self._design, self._parts, self._evaluated, coefficients)
@@ -316,28 +317,6 @@ def contexts(design: Design, part: Part, factor: str) -> tuple[np.ndarray, np.nd
     places = np.full((len(distinct), len(design.categorical_by_name[factor].levels)), -1)
     places[context, level] = np.arange(part.where.start, part.where.stop)
     return context.astype(np.uint32), places
-
-
-class AtScenario(Together):
-    """Other averages, of the rows as they would be in a scenario."""
-
-    def __init__(self, scenario: Scenario, averages: Mapping[Any, Reduction]):
-        super().__init__(averages)
-        self._scenario = scenario
-
-    def changed(self, block: AveragedBlock) -> AveragedBlock:
-        return block.at(self._scenario)
-
-
-class AtCoefficients(Together):
-    """Other averages, of the rows with other coefficients [p]."""
-
-    def __init__(self, coefficients: np.ndarray, averages: Mapping[Any, Reduction]):
-        super().__init__(averages)
-        self._coefficients = np.where(np.isfinite(coefficients), coefficients, 0.0)
-
-    def changed(self, block: AveragedBlock) -> AveragedBlock:
-        return block.with_coefficients(self._coefficients)
 
 
 class MeanResponse(OutcomeMeans):

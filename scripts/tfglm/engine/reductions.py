@@ -1,7 +1,7 @@
 """Reductions of rows: what a block of rows gives, how the results of two blocks add up, and what is made of the sum."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -57,20 +57,16 @@ class Reduction(ABC):
 
 
 class Together(Reduction):
-    """Several reductions of the same blocks, by name."""
+    """Several reductions of the same blocks, by name. They get what `change` makes of a block."""
 
-    def __init__(self, reductions: Mapping[Any, Reduction]):
-        self._reductions = reductions
-
-    def changed(self, block: Any) -> Any:
-        """The block as the reductions get it."""
-        return block
+    def __init__(self, reductions: Mapping[Any, Reduction], change: Callable[[Any], Any] = lambda block: block):
+        self._reductions, self._change = reductions, change
 
     def start(self) -> dict[Hashable, Any]:
         return {name: each.start() for name, each in self._reductions.items()}
 
     def map(self, block: Any, partial: dict[Hashable, Any]) -> None:
-        block = self.changed(block)
+        block = self._change(block)
         for name, each in self._reductions.items():
             each.map(block, partial[name])
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from math import inf, isinf
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from tfglm.report.words import Words
 from tfglm.results import verdicts
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words
-from tfglm.results.digits import fixed, minus, p_in_words, p_value, percent
+from tfglm.results.digits import fixed, p_in_words, p_value, percent
 from tfglm.results.paper import absorbed_factors, errors_of
 
 NAMES = {
@@ -423,14 +424,10 @@ def accepted_in_words(tested: Mapping[str, Any], endogenous: str) -> str:
     """The confidence set of Anderson and Rubin; '' without one."""
     if "set" not in tested:
         return ""
-    parts = []
-    for lower, upper in tested["set"]:
-        ends = [None if end is None else str(minus(f"{end:.3g}")) for end in (lower, upper)]
-        below, above = ends[1] and f"all numbers below {ends[1]}", ends[0] and f"all numbers above {ends[0]}"
-        parts.append(f"{ends[0]} to {ends[1]}" if below and above else below or above or "all numbers")
-    found = " and ".join(parts) or "empty: the instruments or the model are wrong"
-    is_open = any(end is None for interval in tested["set"] for end in interval)
-    weak = ": the instruments are too weak to say more" if is_open else ""
+    ends = [(-inf if lower is None else lower, inf if upper is None else upper) for lower, upper in tested["set"]]
+    intervals = [f"{lower:.3g} to {upper:.3g}".replace("-", "−").replace("inf", "∞") for lower, upper in ends]
+    found = " and ".join(intervals) or "empty: the instruments or the model are wrong"
+    weak = ": the instruments are too weak to say more" if any(map(isinf, chain(*ends))) else ""
     share = f"{100 * tested['confidence']:g} %"
     return f" Valid with weak instruments too: the {share} confidence set of {endogenous} (Anderson-Rubin) is {found}{weak}."
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,7 +97,7 @@ class Averaged:
 
     def write(self, path: Path, fit: Path) -> None:
         """Write the averages as .npz, with a digest beside it that names their fit.json."""
-        stored = [self.averages, *(each.averages for each in self.scenarios.values())]
+        nested = {"": self.averages} | {name: each.averages for name, each in self.scenarios.items()}
         errors = arrays_of(self.covariance) if self.covariance else {}
         about = {
             "rows": self.rows,
@@ -105,16 +105,11 @@ class Averaged:
             "grid": self.grid and list(self.grid),
             "scenarios": {name: each.set_levels for name, each in self.scenarios.items()},
             "about": self.about,
-            "classes": [{term: len(by_class) for term, by_class in averages.items()} for averages in stored],
+            "classes": [(name, term, len(nested[name][term])) for name in nested for term in nested[name]],
             "covariance": [self.covariance.kind, *errors] if self.covariance else [],
         }
-        arrays = [
-            np.asarray(array)
-            for averages in stored
-            for by_class in averages.values()
-            for of_class in by_class
-            for array in of_class
-        ]
+        by_class = chain.from_iterable(each for averages in nested.values() for each in averages.values())
+        arrays = map(np.asarray, chain.from_iterable(by_class))
         np.savez(path, np.array(json.dumps(about)), *arrays, *(self.grid or {}).values(), *errors.values())
         digests.write_beside(path, fit)
 
@@ -124,32 +119,24 @@ class Averaged:
         with np.load(io.BytesIO(digests.read_beside(path, fit))) as stored:
             text, *arrays = stored.values()
         about, left = json.loads(str(text)), iter(arrays)
-        of_rows, *in_scenarios = (
-            {
-                term: [AveragesByLevel(*islice(left, len(AveragesByLevel._fields))) for _ in range(count)]
-                for term, count in classes.items()
-            }
-            for classes in about["classes"]
-        )
-        levels = about["scenarios"].items()
-        scenarios = {name: InScenario(each, of) for (name, of), each in zip(levels, in_scenarios, strict=True)}
+        nested: dict[str, Averages] = {name: {} for name in ("", *about["scenarios"])}
+        for name, term, count in about["classes"]:
+            nested[name][term] = [AveragesByLevel(*islice(left, len(AveragesByLevel._fields))) for _ in range(count)]
+        scenarios = {name: InScenario(nested[name], levels) for name, levels in about["scenarios"].items()}
         grid = dict(zip(about["grid"], left, strict=False)) if about["grid"] is not None else None
         kind, *names = about["covariance"] or [""]
         errors = restored(KINDS[kind], dict(zip(names, left, strict=True))) if kind else None
-        return Averaged(about["rows"], about["left_out"], of_rows, grid, scenarios, about["about"], errors)
+        return Averaged(about["rows"], about["left_out"], nested[""], grid, scenarios, about["about"], errors)
 
     def of(self, design: Design, fitted: Fitted) -> Fitted:
         """The fit with the covariance that belongs to the derivatives of the averages."""
         if not self.covariance:
             return fitted
-        shown = design.reported_size
-
-        def widened(directions: np.ndarray) -> np.ndarray:
-            more = np.count_nonzero(self.covariance.bread.free >= shown) if self.covariance else 0
-            return np.pad(directions[:, :shown], ((0, 0), (0, int(more))))
-
-        separation = fitted.separation and replace(fitted.separation, directions=widened(fitted.separation.directions))
-        null_vectors = widened(fitted.null_vectors)
+        shown, separation = design.reported_size, fitted.separation
+        more = ((0, 0), (0, int(np.count_nonzero(self.covariance.bread.free >= shown))))
+        if separation:
+            separation = replace(separation, directions=np.pad(separation.directions[:, :shown], more))
+        null_vectors = np.pad(fitted.null_vectors, more)
         return replace(fitted, covariance=self.covariance, null_vectors=null_vectors, separation=separation)
 
     def labelled(self, table: pd.DataFrame) -> pd.DataFrame:

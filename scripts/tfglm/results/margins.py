@@ -6,12 +6,14 @@ the variance (dF/db)' V (dF/db) with the covariance matrix V of the coefficients
 (solvers.absorbed_averages): the covariates are fixed, and only the response varies.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from tfglm.config import ResultsConfig
+from tfglm.config.compatibility import NO_AVERAGES
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
 from tfglm.design.design import Design
@@ -20,8 +22,7 @@ from tfglm.design.scenarios import scenarios
 from tfglm.design.transforms import is_step
 from tfglm.engine import binned_averages, collapsed
 from tfglm.engine.averages import (
-    AtCoefficients,
-    AtScenario,
+    AveragedBlock,
     GridValues,
     LevelMeans,
     MeanResponse,
@@ -41,7 +42,6 @@ from tfglm.inference.fitted import Fitted
 from tfglm.results.marginal_tables import Averaged, InScenario, in_two_ways, numbers_of, with_limits
 from tfglm.results.population import Population
 from tfglm.results.predict import without_separated
-from tfglm.results.saved_fit import SavedFit
 from tfglm.solvers.absorbed_averages import errors_of_averages
 
 NOT_BOTH = (
@@ -78,68 +78,47 @@ class Variable:
         return self.factor.name if self.factor else self.column
 
 
-def average_for_tables(
-    saved: SavedFit,
-    files: Sequence[IngestedFile],
-    settings: ResultsConfig,
-    of_collapsed: IngestedFile | None = None,
-    threads: int = 1,
-) -> Averaged:
-    """Return the averages that these settings of the results of a fit ask for, as `average_rows` does."""
-    return average_rows(
-        saved.design,
-        saved.fitted,
-        files,
-        settings.adjusted_means == "balanced",
-        of_collapsed=of_collapsed,
-        threads=threads,
-        offset_at=settings.offset_at,
-        margins_at=settings.margins_at,
-        random_effects=settings.random_effects,
-    )
+DEFAULTS = ResultsConfig()
 
 
 def average_rows(
     design: Design,
     fitted: Fitted,
     files: Sequence[IngestedFile],
-    balanced: bool = False,
-    largest: Largest = LARGEST,
+    settings: ResultsConfig = DEFAULTS,
     of_collapsed: IngestedFile | None = None,
     threads: int = 1,
-    offset_at: float | None = None,
-    margins_at: Mapping[str, Mapping[str, str]] | None = None,
-    random_effects: str = "zero",
+    largest: Largest = LARGEST,
 ) -> Averaged:
     """Return the averages over the training rows that `marginal_tables` makes tables of.
 
-    With `balanced`, adjusted means are averaged over a balanced grid; effects are always averages over the rows. Factors
-    beyond the `largest` limits are left out. `of_collapsed` are the collapsed training rows, if the fit used them. The
-    number of `threads` that read the rows changes no bit. All rows get `offset_at` in the column of the offset; by default
-    each has its own. `random_effects` is the key of the config: what the averages are over beside the rows
-    (results.population).
+    The `settings` say over what adjusted means are averaged (effects are always averages over the rows), the offset, the
+    scenarios, and what becomes of random effects (results.population). Factors beyond the `largest` limits are left out.
+    `of_collapsed` are the collapsed training rows, if the fit used them. The number of `threads` that read the rows changes no
+    bit.
     """
+    balanced, offset_at = settings.adjusted_means == "balanced", settings.offset_at
     rows_of_fit, as_fitted = Workload(design, files, "train"), fitted
     if offset_at is not None:
         design, fitted, number = at_offset(design, fitted, offset_at)
     if design.absorbed and design.instruments:
-        raise UserError(f"models.{design.model}: {NOT_BOTH}")
-    population, at = (
-        Population.of(design, fitted, with_limits(fitted), random_effects),
-        scenarios(design, margins_at or {}),
-    )
+        raise UserError(f"models.{design.model}: {NO_AVERAGES}")
+    population = Population.of(design, fitted, with_limits(fitted), settings.random_effects)
+    at = scenarios(design, settings.margins_at)
     listed = list(variables(design, largest, len(population.nodes) * (1 + len(at))))
 
-    def averages(coefficients: np.ndarray) -> AtCoefficients:
+    def averages(coefficients: np.ndarray) -> Reduction:
         """The averages at some coefficients, of the rows and in each scenario, by term; '' is the response."""
         in_scenarios = {}
         for name, scenario in at.items():
             # Levels that the scenario sets have no effect in it; the slope of a number at a value of it is one.
             others = [each for each in listed if not (each.factor and each.factor.name in scenario.levels)]
             response: dict[str, Reduction] = {"": MeanResponse(design, coefficients)}
-            in_scenarios[name] = AtScenario(scenario, response | averages_of(design, others, coefficients, largest))
+            both = response | averages_of(design, others, coefficients, largest)
+            in_scenarios[name] = Together(both, partial(AveragedBlock.at, scenario=scenario))
         of_rows = Together(averages_of(design, listed, coefficients, largest))
-        return AtCoefficients(coefficients, {"rows": of_rows, "scenarios": Together(in_scenarios)})
+        at_coefficients = partial(AveragedBlock.with_coefficients, coefficients=coefficients)
+        return Together({"rows": of_rows, "scenarios": Together(in_scenarios)}, at_coefficients)
 
     grid = grid_values(design) if balanced else {}
     columns = [column for number in design.numeric for column in number.columns] if balanced else []

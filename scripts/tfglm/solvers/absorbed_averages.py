@@ -20,7 +20,6 @@ import scipy.linalg
 from tfglm.design.parametrisation import NEGLIGIBLE
 from tfglm.distribute.local import ThreadedExecutor
 from tfglm.engine.workload import Workload
-from tfglm.errors import UserError
 from tfglm.inference.bread import Bread
 from tfglm.inference.classical import Classical
 from tfglm.inference.covariance import Covariance
@@ -32,7 +31,7 @@ from tfglm.solvers.covariance import with_errors
 from tfglm.solvers.information import Blocks, Factored
 from tfglm.solvers.objective import NOT_FACTORED, Solution
 from tfglm.solvers.run import Run
-from tfglm.solvers.sparse_information import LEAST, SparseBlocks, SparseFactored, eliminate
+from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, eliminate, solved
 
 DEPENDENT = 1e-12
 """Share of the largest h below which what others leave of one is a rounding error."""
@@ -86,42 +85,14 @@ class AveragedObjective(AbsorbedObjective):
         return [each.combined(columns) for each in super().columns_by_cluster(bread, null, clusters, with_matrices)]
 
 
-def solved(blocks: SparseBlocks, right: np.ndarray, model: str) -> np.ndarray:
-    """M^- times right sides [m, columns]. Raises UserError if conjugate gradients do not converge."""
-    solution = blocks.sparse.solve(right)
-    if solution.left > LEAST:
-        raise UserError(
-            f"models.{model}.marginal_effects: so few rows connect the levels of the absorbed factors that errors of averages "
-            f"keep a relative error of {solution.left:.1g} after {solution.steps:,} steps\n  remove the key, leave one of the "
-            "factors out, or merge rare levels with data.rare"
-        )
-    return solution.vectors
-
-
 def errors_of_averages(
     workload: Workload, fitted: Fitted, derivatives: np.ndarray, threads: int = 1
 ) -> tuple[np.ndarray, Covariance]:
     """The covariance of averages, of the kind that the design asks for.
 
-    Parameters
-    ----------
-    workload
-        The design and the rows of the likelihood.
-    fitted
-        The fit of this design.
-    derivatives
-        Those of each average by the coefficients of the fit, [averages, p].
-    threads
-        Threads that sum over the rows. Their number changes no bit.
-
-    Returns
-    -------
-    The derivatives by the reported coefficients and r further ones, [averages, reported + r], and the covariance of all these.
-
-    Raises
-    ------
-    UserError
-        If so few rows connect the absorbed levels that their equations have no precise solution.
+    `workload` has the rows of the likelihood of the fit, and `derivatives` [averages, p] are those by its coefficients. The
+    number of `threads` changes no bit. Returns the derivatives by the reported coefficients and r further ones, [averages,
+    reported + r], and the covariance of all these. Raises UserError as `solved` does.
     """
     design, executor = workload.design, ThreadedExecutor(threads)
     start, reported = AbsorbedObjective.of(origin.counted(workload, executor), Run(executor)), design.reported_size

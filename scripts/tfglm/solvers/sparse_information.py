@@ -378,17 +378,22 @@ class SparseFactored(Factored):
         )
 
 
-def eliminate(blocks: SparseBlocks, model: str, start: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """S and Z. Conjugate gradients for Z begin at `start`. Raises UserError with the name of the model if they do not
-    converge. With the residual R = B' - M Z, the error of S = A - B Z - Z'R is quadratic in the error of Z."""
-    solved = blocks.sparse.solve(blocks.b.T, start)
-    if solved.left > LEAST:
+def solved(blocks: SparseBlocks, right: np.ndarray, model: str, start: np.ndarray | None = None) -> np.ndarray:
+    """M^- times right sides [m, columns]. Conjugate gradients begin at `start`. Raises UserError with the name of the model if
+    they do not converge."""
+    solution = blocks.sparse.solve(right, start)
+    if solution.left > LEAST:
         raise UserError(
             f"models.{model}.absorb: so few rows connect the levels of the absorbed factors that the equations for their "
-            f"coefficients keep a relative error of {solved.left:.1g} after {solved.steps:,} steps\n"
+            f"coefficients keep a relative error of {solution.left:.1g} after {solution.steps:,} steps\n"
             f"  leave one of them out, or merge rare levels with data.rare"
         )
-    projection = solved.vectors
+    return solution.vectors
+
+
+def eliminate(blocks: SparseBlocks, model: str, start: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """S and Z, as `solved`. With the residual R = B' - M Z, the error of S = A - B Z - Z'R is quadratic in the error of Z."""
+    projection = solved(blocks, blocks.b.T, model, start)
     rest = blocks.b.T - blocks.sparse.times(projection)
     schur = blocks.a - blocks.b @ projection - projection.T @ rest
     return (schur + schur.T) / 2, projection
