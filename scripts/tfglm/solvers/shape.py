@@ -34,6 +34,12 @@ from tfglm.solvers.smooth import LARGEST_THETA, with_theta
 PRECISE = 1e-9
 """Largest movement of the shape in the last turn, in its standard errors."""
 
+LAST_STEP = 1e-6
+"""Its largest last Newton step beside the coefficients, after which the error is far smaller; large ones have rounding errors."""
+
+SMALLEST_THETA, MOST_PRECISE = 1e-6, 1e5
+"""Limits beside the coefficients: a count is logarithmic below, and the loss of a proportion has too few digits above."""
+
 MOST_TURNS = 50
 
 
@@ -130,11 +136,11 @@ def theta_beside(solution: Solution, trial: np.ndarray) -> Shape:
     slope, information = theta * float(sums["score"]), theta**2 * float(sums["information"]) - float(mixed @ moved)
     curvature = information - slope
     step = float(np.clip(slope / curvature, -2.0, 2.0)) if curvature > 0 else float(np.sign(slope))
-    if theta * np.exp(step) > LARGEST_THETA:
-        raise no_theta(solution)
+    if not SMALLEST_THETA < theta * np.exp(step) < (LARGEST_THETA if objective.family.of_counts else MOST_PRECISE):
+        raise no_theta(solution, theta < 1)
     spread = 1.0 / np.sqrt(information) if information > 0 else 0.0
     found = theta * float(np.exp(step))
-    return Shape("theta", found, theta * spread, np.array([found]), root=moved * spread)
+    return Shape("theta", found, theta * spread, np.array([found]), LAST_STEP, root=moved * spread)
 
 
 def by_restricted_likelihood(poisson: Solution) -> Shape:
@@ -148,18 +154,23 @@ def by_restricted_likelihood(poisson: Solution) -> Shape:
     )
 
 
-def no_theta(solution: Solution) -> UserError:
-    """The error for a theta without a finite estimate."""
-    design = solution.objective.design
-    if not solution.objective.family.of_counts:
-        return UserError(
-            f"models.{design.model}.theta: the response `{design.roles.response}` hardly varies around its mean, so theta has "
-            "no finite estimate\n  give theta a number, or leave out the term that determines the response"
+def no_theta(solution: Solution, falls: bool = False) -> UserError:
+    """The error for a theta without a finite estimate, or one that `falls` to 0."""
+    design, family = solution.objective.design, solution.objective.family
+    poisson = f"use family: {'truncated_' if family.smallest == 1 else ''}poisson"
+    if falls:
+        why = f"the estimate of theta falls to 0\n  give theta a number, such as 0.1, or {poisson}"
+    elif family.of_counts:
+        why = (
+            f"the response `{design.roles.response}` varies no more around its mean than a Poisson distribution does, so theta "
+            f"has no finite estimate\n  {poisson}, or give theta a number"
         )
-    return UserError(
-        f"models.{design.model}.theta: the response `{design.roles.response}` varies no more around its mean than a Poisson "
-        f"distribution does, so theta has no finite estimate\n  use family: poisson, or give theta a number"
-    )
+    else:
+        why = (
+            f"the response `{design.roles.response}` hardly varies around its mean, so theta has no finite estimate\n  use "
+            f"family: gaussian with its logit as the response, or leave out the term that determines it"
+        )
+    return UserError(f"models.{design.model}.theta: {why}")
 
 
 # ------------------------------------------------------------------------------- power of the Tweedie distribution
