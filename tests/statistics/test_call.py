@@ -227,6 +227,18 @@ def test_tidy_and_glance_are_those_of_broom(tmp_path):
         fitted.tidy(conf_level=95)
 
 
+def test_several_formulas_are_models_of_the_same_rows():
+    data = FRAME.assign(distance=FRAME["distance"].where(FRAME.index > 5))
+    first, second, *others = tfglm.fit("c(delay, late) ~ carrier + sw0(distance)", data, std_errors="HC1")
+    assert [each.name for each in (first, second, *others)] == ["model_1", "model_2", "model_3", "model_4"]
+    assert len(data) > first.fit["rows"] == second.fit["rows"] == others[0].fit["rows"]
+    alone = tfglm.fit("delay ~ carrier + distance", data, std_errors="HC1")
+    assert second.coefficients.equals(alone.coefficients)
+    assert list(first.compare(second, *others).coefficients)[2::2] == ["model_1", "model_2", "model_3", "model_4"]
+    with pytest.raises(UserError, match=r"^formula: `late ~ carrier:sw\(.* is a term of its own"):
+        tfglm.fit("late ~ carrier:sw(distance, day)", data)
+
+
 def test_fits_of_one_table_are_compared_and_of_other_rows_refused():
     small = tfglm.fit("late ~ carrier", FRAME, "binomial", name="small")
     large = tfglm.fit("late ~ carrier + distance", FRAME, "binomial", name="large")

@@ -123,6 +123,35 @@ def test_parts_of_a_formula_are_keys_of_the_model():
     assert instrumented.instruments == "day + n ~ w"
 
 
+@pytest.mark.parametrize(
+    ("formula", "stands_for"),
+    [
+        (
+            "c(y, n) ~ day + csw0(carrier, w) | 0",
+            [f"{y} ~ day{x}" for y in "yn" for x in ("", " + carrier", " + carrier + w")],
+        ),
+        ("y ~ sw0(day, w:n) + carrier", ["y ~ carrier", "y ~ day + carrier", "y ~ w:n + carrier"]),
+        ("y ~ sw0(n)", ["y ~ 1", "y ~ n"]),
+        ("c(y) ~ n", ["y ~ n"]),
+    ],
+)
+def test_several_responses_and_lists_of_terms_are_models(formula, stands_for):
+    loaded = load(config(formula) | {"fit": ["m"]}, "config")
+    assert [model.formula.replace("  ", " ") for model in loaded.models.values()] == stands_for
+    names = ["m"] if len(stands_for) == 1 else [f"m_{number}" for number in range(1, len(stands_for) + 1)]
+    assert [*loaded.models] == names and loaded.fit == names
+
+
+def test_absorbed_steps_and_lists_within_a_term():
+    models = load(config("y ~ n | csw0(carrier, w[day])"), "config").models
+    assert [model.absorb for model in models.values()] == [[], ["carrier"], ["carrier", "w", "w[[day]]"]]
+    for formula in ("y ~ n:sw(day, w)", "y ~ n + sw(day, )", "y ~ (1 | sw(day, w))"):
+        assert "m.formula: `" in message(load, config(formula), "config")
+    assert "m.formula: it stands for more models than" in message(
+        load, config(f"y ~ {' + '.join(['sw(n, w)'] * 10)}"), "config"
+    )
+
+
 PARTS = {
     "y ~ n | w ~ day | carrier": "has too many parts; write absorbed factors and then instruments",
     "y ~ n | carrier | ~ w": "names instruments of no term; write them as in y ~ x | d ~ w",

@@ -27,7 +27,7 @@ REFUSED = {
     "late ~ log(distance + seats)": "is of one column, not of distance, seats",
     "late ~ Log(distance)": "did you mean `log`?",
     "late ~ distance | origin": "`y ~ x | g` or the key `absorb: [g]`",
-    "late ~ sw(distance, wind)": "`sweep: {formula: [late ~ distance, ...]}`",
+    "late ~ mvsw(distance, wind)": "`sweep: {formula: [late ~ distance, ...]}`",
     "late ~ (0 + distance + hour | origin)": "write (0 + distance + hour || origin) for independent slopes",
     "late ~ distance + cluster(day)": "`std_errors: cluster(day)`",
     "late ~ as.numeric(month)": "write month, or C(month)",
@@ -56,7 +56,7 @@ REFUSED = {
     "late ~ (carrier": "each ( needs a )",
     "late = carrier": "write ~ between response and terms",
     "carrier + distance": "write the response before a ~",
-    "late + delay ~ distance": "a model has one response",
+    "late + delay ~ distance": "for a model of each response write c(y, z) ~ distance",
 }
 
 

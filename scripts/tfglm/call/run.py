@@ -9,6 +9,7 @@ import tempfile
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from tfglm.config import (
     column_problems,
     load,
 )
+from tfglm.config.base import MOST_MODELS
 from tfglm.config.columns import named_columns
 from tfglm.config.data import FILE, RANDOM
 from tfglm.config.messages import validated
@@ -53,6 +55,7 @@ from tfglm.distribute.local import LocalExecutor, ThreadedExecutor
 from tfglm.errors import UserError
 from tfglm.families.gaussian import Gaussian
 from tfglm.formula.parse import parse
+from tfglm.formula.parts import formulas
 from tfglm.formula.read import columns_of
 from tfglm.formula.response import has_dot
 from tfglm.formula.terms import EventStudy
@@ -121,6 +124,8 @@ def fit(
     Returns
     -------
     FittedModel
+        A list of these for a formula with several responses, `c(y, z) ~ x`, or lists of terms, `y ~ x + csw(a, b)`. They share
+        their rows, and are named `model_1`, `model_2`, ...: `first, *others = fit(...)`, `first.compare(*others)`.
 
     Raises
     ------
@@ -135,6 +140,32 @@ def fit(
     0  Intercept         -1.0986
     1    carrier    UA    2.1972
     """
+    check_words(formula, name, keys)
+    try:
+        several = list(islice(formulas(formula), MOST_MODELS + 1))
+    except ValueError as error:
+        raise UserError(f"formula: {error}") from None
+    if len(several) > MOST_MODELS:
+        raise UserError(f"formula: it stands for more than {MOST_MODELS:,} models; list fewer terms")
+    names = [f"{name}_{number}" for number in range(1, len(several) + 1)] if len(several) > 1 else [name]
+    fits = [
+        _fit(each, several, data, family, of_each, cache, workers, keys)
+        for each, of_each in zip(several, names, strict=True)
+    ]
+    return fits if len(fits) > 1 else fits[0]  # type: ignore[return-value]  # a list only if the formula asks for it
+
+
+def _fit(
+    formula: str,
+    several: Sequence[str],
+    data: Any,
+    family: str,
+    name: str,
+    cache: Any,
+    workers: Any,
+    keys: Mapping[str, Any],
+) -> FittedModel:
+    """Fit a model to the rows that have the columns of `several` formulas."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
     except OSError as error:
@@ -143,7 +174,7 @@ def fit(
         ) from None
     try:
         with quietly(name):
-            fitted = _fitted(folder, formula, data, family, name, cache, workers, keys)
+            fitted = _fitted(folder, formula, several, data, family, name, cache, workers, dict(keys))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -152,10 +183,17 @@ def fit(
 
 
 def _fitted(
-    folder: Path, formula: str, data: Any, family: str, name: str, cache: Any, workers: Any, keys: dict[str, Any]
+    folder: Path,
+    formula: str,
+    several: Sequence[str],
+    data: Any,
+    family: str,
+    name: str,
+    cache: Any,
+    workers: Any,
+    keys: dict[str, Any],
 ) -> FittedModel:
     """Fit a model, and write what the workflow writes of it into a folder."""
-    check_words(formula, name, keys)
     if not isinstance(workers, int) or workers < 1:
         raise UserError(f"workers: expected a number of threads, such as 4, received {workers!r}")
     keys = {key: plain_value(key, value) for key, value in keys.items()}
@@ -192,7 +230,8 @@ def _fitted(
         for key, sql in expressions.items():
             check_names(sql, f"data.{place}.{key}", [*names, *of_data.get("derive", {})], config.data.derive)
     used = {column for _, column in named_columns(config)}
-    used |= set() if has_dot(formula) else {*columns_of(formula)}
+    for each in several:
+        used |= set() if has_dot(each) else {*columns_of(in_plain_names(each, names))}
     columns = [column for column in (*names, *of_data.get("derive", {}), FILE, RANDOM) if column in used]
     raw["data"]["columns"] = columns or list(names)[:1]
     if has_dot(formula):

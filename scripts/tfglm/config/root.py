@@ -34,6 +34,7 @@ from tfglm.config.solvers import SolverConfig
 from tfglm.config.tables import TablesConfig
 from tfglm.errors import Problems, UserError, nearest, short
 from tfglm.formula.named import check_terms, expanded_model
+from tfglm.formula.parts import formulas
 from tfglm.formula.response import with_computed_responses
 
 SWEPT = ("models", "networks")
@@ -253,6 +254,10 @@ def swept(place: str, name: str, model: Any, most: int) -> dict[str, Any]:
     With a `search` they are combinations at random. Invalid keys stay unchanged, so that later checks report them. Raises
     ValueError, which begins with the `place` of the section, for more than `most` models.
     """
+    try:
+        model = with_formulas(model, most)
+    except ValueError as error:
+        raise ValueError(f"{place}.formula: {error}") from None
     sweep = model.get("sweep") if isinstance(model, dict) else None
     if not isinstance(sweep, dict) or not sweep:
         if isinstance(model, dict) and model.get("halving") is not None and place.startswith("networks."):
@@ -277,6 +282,24 @@ def swept(place: str, name: str, model: Any, most: int) -> dict[str, Any]:
     rest = {key: value for key, value in model.items() if key != "sweep"}
     return numbered(
         name, rest, (dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values()))
+    )
+
+
+def with_formulas(model: Any, most: int) -> Any:
+    """The section with a sweep over the formulas that its formula stands for. Raises ValueError as `parts.formulas` does."""
+    sweep = model.get("sweep") or {} if isinstance(model, dict) else None
+    if not isinstance(sweep, dict):
+        return model
+    given = sweep.get("formula", [model.get("formula")])
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        return model
+    expanded = [formula for each in given for formula in itertools.islice(formulas(each), most + 1)]
+    if expanded == given:
+        return model
+    if len(expanded) > most:
+        raise ValueError(f"it stands for more models than the {MOST_MODELS:,} that a config may have")
+    return (
+        {**model, "sweep": {**sweep, "formula": expanded}} if len(expanded) > 1 else {**model, "formula": expanded[0]}
     )
 
 
@@ -392,7 +415,7 @@ def _as_written(problems: str, raw: Any) -> str:
         for each, name in sections_of({section: raw.get(section)} if isinstance(raw, dict) else raw).items():
             if each == name or f": {section}.{each}" not in problems:
                 continue
-            for key in map(str, raw[section][name]["sweep"]):
+            for key in map(str, raw[section][name].get("sweep", ())):
                 problems = problems.replace(f": {section}.{each}.{key}", f": {section}.{name}.sweep.{key}")
             for end in (":", "."):
                 problems = problems.replace(f": {section}.{each}{end}", f": {section}.{name}{end}")

@@ -19,8 +19,8 @@ HINTS = {
     r"\|": "absorbed factors are `y ~ x | g` or the key `absorb: [g]`; instruments are `y ~ x | d ~ z`; random effects are "
     "(1 | g), and `std_errors: cluster(g)` is for rows that may be alike",
     r"\bi\([^)]*\b(?:keep|bin\d?|ref2|sparse|f\d?)\s*=": "of fixest's i() there is ref alone; merge levels under data.derive",
-    r"\b(?:sw0?|csw0?|mvsw)\(|^\s*c\([^~]*~|^[^~(]*[+,][^~]*~": "a model has one response and one list of terms; for "
-    "several write a model for each, or `sweep: {{formula: [{y} ~ {x}, ...]}}`",
+    r"\bmvsw\(|^[^~(]*[+,][^~]*~": "for a model of each response write c(y, z) ~ {x}, and of each list of terms sw(), csw() or "
+    "`sweep: {{formula: [{y} ~ {x}, ...]}}`",
     r"\.\.\w+|(?<![\w.])\.\[": "define a list of terms under `terms`, and use its name in formulas",
     r"(?:\*\*|\^)(?![^()]*\))|\bpow(?:er)?\(": "for powers write I({x}^2) or poly({x}, 2)",
     r"\{": "for arithmetic write I({x}/100)",

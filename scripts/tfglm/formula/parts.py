@@ -1,8 +1,8 @@
-"""What other programs write into a formula, and tfglm has keys and columns for: `y ~ x | firm + year | price ~ cost`,
-`offset(log(n))`, and random effects of the combinations of two columns."""
+"""What other programs write into a formula, and tfglm has keys, columns and models for: `y ~ x | firm + year | price ~ cost`,
+`offset(log(n))`, random effects of the combinations of two columns, and fixest's `c(y, z) ~ sw(a, b)`."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tfglm.errors import short
@@ -16,6 +16,9 @@ EVENT_STUDY = re.compile(rf"{QUOTED.pattern}|(?<![\w.])sunab\(\s*(\w+)\s*,\s*(\w
 
 ABSORBED = re.compile(r"([A-Za-z]\w*)\s*(?:(\[\[?)([\w\s,]*)(\]\]?))?")
 """A column to absorb, with slopes in brackets: `g[x, z]` has effects and slopes, and `g[[x, z]]` slopes alone."""
+
+STEPS = re.compile(rf"{QUOTED.pattern}|(?<![\w.])(c?sw)(0?)\(")
+"""fixest's lists of terms, one after the other (`sw`) or added up (`csw`), with 0 after the formula without any."""
 
 OFFSET = re.compile(rf"{QUOTED.pattern}|(?<![\w.])offset\(")
 
@@ -40,7 +43,7 @@ def parts_of(formula: str) -> Parts:
     Parts(formula='y ~ x + d', absorb=(), offset=None, instruments='d ~ z', derive=())
     """
     left, tilde, right = formula.partition("~")
-    sum_, *others = at_bars(right)
+    sum_, *others = cut(right, "|")
     studies = [event_study(*match.groups()) for match in EVENT_STUDY.finditer(sum_) if match[1]]
     if not tilde or not (others or studies or OFFSET.search(sum_) or NESTED.search(sum_)):
         return Parts(formula)
@@ -107,13 +110,46 @@ def with_instruments(parts: Parts, instruments: str) -> Parts:
     return replace(parts, formula=" + ".join([parts.formula.rstrip(), *added]), instruments=instruments)
 
 
-def at_bars(text: str) -> list[str]:
-    """A text cut at each `|` that is in no brackets."""
+def cut(text: str, mark: str) -> list[str]:
+    """A text cut at each `mark` that is in no brackets."""
     parts, depth = [""], 0
     for match in re.finditer(rf"{QUOTED.pattern}|.", text, re.DOTALL):
         depth += (match[0] in ("(", "[", "{")) - (match[0] in (")", "]", "}"))
-        parts[-1:] = [parts[-1], ""] if match[0] == "|" and depth == 0 else [parts[-1] + match[0]]
+        parts[-1:] = [parts[-1], ""] if match[0] == mark and depth == 0 else [parts[-1] + match[0]]
     return parts
+
+
+def formulas(text: str) -> Iterator[str]:
+    """Yield the formulas that a formula with several responses or lists of terms stands for. Raises ValueError for a list that is
+    no term of its own.
+
+    >>> [*formulas("c(y, log(z)) ~ x + csw0(a, b) | g")]
+    ['y ~ x | g', 'y ~ x + a | g', 'y ~ x + a + b | g', 'log(z) ~ x | g', 'log(z) ~ x + a | g', 'log(z) ~ x + a + b | g']
+    """
+    left, tilde, right = text.partition("~")
+    if tilde and (responses := re.fullmatch(r"\s*c\((.*)\)\s*", left)):
+        for response in cut(responses[1], ","):
+            yield from formulas(f"{response.strip()} ~{right}")
+        return
+    match = next((match for match in STEPS.finditer(right) if match[1]), None)
+    if not match:
+        yield text
+        return
+    end = end_of_brackets(right, match.start())
+    before, after = right[: match.start()].rstrip(), right[end:].lstrip()
+    terms = [term.strip() for term in cut(right[match.end() : end - 1], ",")]
+    if before[-1:] not in ("", "+", "|", "~") or after[:1] not in ("", "+", "|") or not all(terms):
+        raise ValueError(
+            f"`{short(text)}`: {match[0]}...) lists terms, and is a term of its own, as in y ~ x + {match[0]}a, b)"
+        )
+    sums = [" + ".join(terms[: number + 1]) if match[1] == "csw" else term for number, term in enumerate(terms)]
+    if match[2] and before.endswith("+"):
+        yield from formulas(f"{left}~{before[:-1].rstrip()} {after}".rstrip())
+    elif match[2]:
+        nothing = "" if after.startswith("+") else "0" if before.endswith("|") else "1"
+        yield from formulas(f"{left}~{before} {nothing} {after.removeprefix('+').lstrip()}".rstrip())
+    for sum_ in sums:
+        yield from formulas(f"{left}~{before} {sum_} {after}".rstrip())
 
 
 def combination(names: Sequence[str]) -> tuple[str, str]:
