@@ -274,6 +274,11 @@ def do(words: Sequence[str]) -> int:
             config_files(arguments.config)  # before a fit that may take long
         family = {"family": arguments.family} if arguments.family else {}
         fitted = tfglm.fit(arguments.formula, arguments.data, **family, **keys_of(arguments.set))
+        if isinstance(fitted, list):
+            print(*(each.summary() for each in fitted), sep="\n\n")
+            if arguments.html or arguments.config:
+                raise UserError("--html and --config are of one model, and this formula stands for several; give one")
+            return 0
         print(fitted.summary())
         command = shlex.join(["tfglm", *words])
         written = fitted.write_pages(arguments.html, command) if arguments.html else []
