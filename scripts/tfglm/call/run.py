@@ -147,39 +147,23 @@ def fit(
         raise UserError(f"formula: {error}") from None
     if len(several) > MOST_MODELS:
         raise UserError(f"formula: it stands for more than {MOST_MODELS:,} models; list fewer terms")
-    names = [f"{name}_{number}" for number in range(1, len(several) + 1)] if len(several) > 1 else [name]
-    fits = [
-        _fit(each, several, data, family, of_each, cache, workers, keys)
-        for each, of_each in zip(several, names, strict=True)
-    ]
-    return fits if len(fits) > 1 else fits[0]  # type: ignore[return-value]  # a list only if the formula asks for it
-
-
-def _fit(
-    formula: str,
-    several: Sequence[str],
-    data: Any,
-    family: str,
-    name: str,
-    cache: Any,
-    workers: Any,
-    keys: Mapping[str, Any],
-) -> FittedModel:
-    """Fit a model to the rows that have the columns of `several` formulas."""
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
-    except OSError as error:
-        raise UserError(
-            f"no folder for temporary files can be written ({error.strerror}); set TMPDIR to another"
-        ) from None
-    try:
-        with quietly(name):
-            fitted = _fitted(folder, formula, several, data, family, name, cache, workers, dict(keys))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(fitted, remove_own, folder, os.getpid())
-    return fitted
+    fits = list[FittedModel]()
+    for number, each in enumerate(several, start=1):
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="tfglm-"))
+        except OSError as error:
+            raise UserError(
+                f"no folder for temporary files can be written ({error.strerror}); set TMPDIR to another"
+            ) from None
+        own = f"{name}_{number}" if several[1:] else name
+        try:
+            with quietly(own):
+                fits.append(_fitted(folder, each, several, data, family, own, cache, workers, dict(keys)))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(fits[-1], remove_own, folder, os.getpid())
+    return fits if fits[1:] else fits[0]  # type: ignore[return-value]  # a list only if the formula asks for it
 
 
 def _fitted(
@@ -193,7 +177,7 @@ def _fitted(
     workers: Any,
     keys: dict[str, Any],
 ) -> FittedModel:
-    """Fit a model, and write what the workflow writes of it into a folder."""
+    """Fit a model to rows with the columns of several formulas, and write what the workflow writes of it into a folder."""
     if not isinstance(workers, int) or workers < 1:
         raise UserError(f"workers: expected a number of threads, such as 4, received {workers!r}")
     keys = {key: plain_value(key, value) for key, value in keys.items()}

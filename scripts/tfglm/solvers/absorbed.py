@@ -235,23 +235,8 @@ class AbsorbedObjective(Objective):
         run.reporter.tell(f"absorbed: {names}" + (f", {pairs}" if pairs else ""))
         coefficients, loss = null_model(workload, run.executor, counts)
         nothing = np.zeros(design.size)
-        return cls(
-            workload,
-            run,
-            counts,
-            counted,
-            status,
-            held,
-            null,
-            coefficients,
-            loss,
-            0.0,
-            0.0,
-            nothing,
-            nothing,
-            index=index,
-            kept=kept,
-        )
+        first = workload, run, counts, counted, status, held, null, coefficients, loss
+        return cls(*first, 0.0, 0.0, nothing, nothing, index=index, kept=kept)
 
     def begin(self, learn: Callable[[Self], Solution] | None = None) -> Solution:
         """Begin at the null model, and drop the columns that earlier columns and the absorbed factors determine. Raises
