@@ -287,7 +287,7 @@ class _DesignBuilder:
         if isinstance(term, RandomEffects) and term.beside:
             return [RandomEffects(term.group), Transformed(term.slope, f"{term.slope} in {term.name}", ())]
         if isinstance(term, RandomEffects):
-            return [term, *map(Covariate, term.columns[1:])]
+            return [RandomEffects(term.group), *map(Covariate, term.columns[1:])]
         if not isinstance(term, Smooth):
             return list(term.factors)
         if not term.by:

@@ -20,6 +20,7 @@ import scipy.sparse
 from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
 from tfglm.design.terms import Part
+from tfglm.formula.terms import RandomEffects
 
 NEGLIGIBLE = 1e-8
 """Share of what an entry of a null vector is summed from below which it is rounding error."""
@@ -47,6 +48,8 @@ def form_of(design: Design, part: Part) -> int:
     multiple of x is equivalent to x^2 if the design has a part for x. For a product this holds if the design has every
     product that it expands to.
     """
+    if isinstance(part.term.kind, RandomEffects) and not part.term.kind.beside:
+        return RAW  # from another origin independent slopes are another model
     # Instruments change no form of another part, as the results have none.
     excluded = design.instruments.terms if design.instruments else ()
     present = {(o.grouping, o.multiplier) for o in design.parts if o is part or o.term not in excluded}

@@ -310,9 +310,12 @@ def design_rows(design: Design, rows: Mapping[str, np.ndarray], used: np.ndarray
 
 def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
     """The columns `unseen` and `remark`; missing where there is nothing to say."""
-    unseen = np.full(scored.shard.rows, "", object)
-    for name, is_new in new_levels(design, scored).items():
-        unseen[is_new] = [f"{terms}, {name}" if terms else name for terms in unseen[is_new]]
+    unseen, terms_of = np.full(scored.shard.rows, "", object), dict[str, list[str]]()
+    for part in design.random_parts:
+        terms_of.setdefault(part.grouping[0], []).append(part.term.name)
+    for factor, is_new in new_levels(design, scored).items():
+        named = ", ".join(terms_of.get(factor, [factor]))
+        unseen[is_new] = [f"{terms}, {named}" if terms else named for terms in unseen[is_new]]
     remark = np.full(scored.shard.rows, "", object)
     remark[scored.rows["outside"]] = OUTSIDE
     for flag, reason in WITHOUT_PREDICTION.items():
