@@ -204,7 +204,8 @@ def check_penalised(
     if isinstance(term, RandomEffects) and kinds.get(term.slope) == "text":
         raise UserError(
             f"{where}: `{term.name}`: the levels of a factor come first and have random slopes of a number, and "
-            f"`{term.slope}` is text; write s({term.slope}, bs=re) for random effects of its levels"
+            f"`{term.slope}` is text; write s({term.slope}, bs=re) for random effects of its levels, or, for effects of each of "
+            f"them that are correlated, (0 + a + b | {term.group}) with numbers a and b that are 1 at a level, else 0"
         )
     if not term.by:
         return
