@@ -1,6 +1,6 @@
 """Columns that others nearly determine: scaled pivots and variance inflation factors."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,9 +36,7 @@ def nearly_aliased(factored: Factored, design: Design) -> Near:
     schur = np.diag(factored.factor) ** 2
     pivots, inflation = schur / scale, {}
     of_dense = {place: number for number, place in enumerate(blocks.dense.tolist())}
-    for place, ours, theirs in together_with(design):
-        if place not in of_dense:
-            continue
+    for place, ours, theirs in together_with(design, of_dense):
         number, size = of_dense[place], float(ours @ blocks.times(ours))
         pivots[number] = schur[number] * ours[place] ** 2 / size
         inflation[number] = size * float(theirs @ factored.solve(theirs))
@@ -56,8 +54,8 @@ def nearly_aliased(factored: Factored, design: Design) -> Near:
     )
 
 
-def together_with(design: Design) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield the columns of the data that the fit has as residuals from earlier columns.
+def together_with(design: Design, among: Container[int]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield the columns of the data, `among` these positions, that the fit has as residuals from earlier columns.
 
     For each, yield the position of its coefficient and two vectors [p]. The first vector combines the columns of the fit to
     the centred column of the data. The second combines the coefficients of the fit to the coefficient of the data.
@@ -68,7 +66,7 @@ def together_with(design: Design) -> Iterator[tuple[int, np.ndarray, np.ndarray]
     numbers = np.concatenate([np.full(part.size, len(part.multiplier)) for part in design.parts])
     for part in design.parts:
         if form_of(design, part) == APART:
-            for place in range(part.where.start, part.where.stop):
+            for place in filter(among.__contains__, range(part.where.start, part.where.stop)):
                 alike = numbers == len(part.multiplier)
                 ours, theirs = (matrix.toarray().ravel() * alike for matrix in (columns[:, [place]], rows[[place]]))
                 yield place, ours, theirs
