@@ -180,6 +180,7 @@ def how_fitted(model: ModelResults) -> str:
     how = [f"{' and '.join(factors)} absorbed"] if factors else []
     how += ["by two-stage least squares"] if "instruments" in fit else []
     how += ["by Firth's penalised likelihood"] if fit.get("firth") else []
+    how += ["random effects by maximum likelihood"] if "marginal_log_likelihood" in fit else []
     how += [classes_compared(fit, model.words)] if fit.get("classes") else []
     return "".join(f", {each}" for each in how)
 
