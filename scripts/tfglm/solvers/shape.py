@@ -157,18 +157,18 @@ def by_restricted_likelihood(poisson: Solution) -> Shape:
 def no_theta(solution: Solution, falls: bool = False) -> UserError:
     """The error for a theta without a finite estimate, or one that `falls` to 0."""
     design, family = solution.objective.design, solution.objective.family
-    poisson = f"use family: {'truncated_' if family.smallest == 1 else ''}poisson"
+    response, truncated = design.roles.response, "truncated_" if family.smallest == 1 else ""
     if falls:
-        why = f"the estimate of theta falls to 0\n  give theta a number, such as 0.1, or {poisson}"
+        why = f"the estimate of theta falls to 0\n  use family: {truncated}poisson, or give theta a number, such as 0.1"
     elif family.of_counts:
         why = (
-            f"the response `{design.roles.response}` varies no more around its mean than a Poisson distribution does, so theta "
-            f"has no finite estimate\n  {poisson}, or give theta a number"
+            f"the response `{response}` varies no more around its mean than a Poisson distribution does, so theta has no finite "
+            f"estimate\n  use family: {truncated}poisson, or give theta a number"
         )
     else:
         why = (
-            f"the response `{design.roles.response}` hardly varies around its mean, so theta has no finite estimate\n  use "
-            f"family: gaussian with its logit as the response, or leave out the term that determines it"
+            f"the response `{response}` hardly varies around its mean, so theta has no finite estimate\n  use family: gaussian "
+            "with its logit as the response, or leave out the term that determines it"
         )
     return UserError(f"models.{design.model}.theta: {why}")
 
