@@ -63,7 +63,7 @@ from tfglm.roles.progress import Progress
 from tfglm.survey.layout import names_for
 from tfglm.survey.written_numbers import decimal_character
 
-OF_RUNS = ("sweep", "export", "predictions", "identity", "by", "diagnostics", "leverage", "collapse")
+OF_RUNS = ("sweep", "export", "predictions", "identity", "interval", "by", "diagnostics", "leverage", "collapse")
 """Keys of a model that are for runs of the workflow."""
 
 OF_COLUMNS = (

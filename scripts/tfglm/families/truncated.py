@@ -6,6 +6,7 @@ import numpy as np
 
 from tfglm.families.family import Family, Law, Response, Terms
 from tfglm.families.negative_binomial import NegativeBinomial
+from tfglm.families.poisson import Poisson
 
 
 class AboveZero:
@@ -99,7 +100,8 @@ class TruncatedNegativeBinomial(NegativeBinomial):
         return np.where(y > 1.0, self.loss(self.predictor(more), y), 0.0)
 
     def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law | None:
-        law = super().law(y, np.exp(self.predictor(mean)), weight, dispersion)
+        counts: Family = Poisson() if self.theta is None else NegativeBinomial(self.theta)
+        law = counts.law(y, np.exp(self.predictor(mean)), weight, dispersion)
         return law and law._replace(distribution=AboveZero(law.distribution))
 
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
@@ -146,10 +148,3 @@ class TruncatedPoisson(TruncatedNegativeBinomial):
     def __init__(self) -> None:
         super().__init__()
         self.theta, self.shape_is_known, self.canonical = None, True, True
-
-    def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law | None:
-        from scipy import stats  # slow to import, and only pictures of residuals need it
-
-        if not np.all(weight == 1):
-            return None
-        return Law(AboveZero(stats.poisson(np.exp(self.predictor(mean)))), y, steps=True)
