@@ -37,7 +37,8 @@ from tfglm.config import ResultsConfig  # noqa: E402
 from tfglm.design import transforms  # noqa: E402
 from tfglm.design.design import Design  # noqa: E402
 from tfglm.design.parametrisation import form_of, standardised  # noqa: E402
-from tfglm.results import coefficients, distributions  # noqa: E402
+from tfglm.inference import distributions  # noqa: E402
+from tfglm.results import coefficients  # noqa: E402
 from tfglm.results.joint import joint_tests  # noqa: E402
 from tfglm.results.marginal_tables import marginal_tables  # noqa: E402
 from tfglm.results.margins import average_rows  # noqa: E402
