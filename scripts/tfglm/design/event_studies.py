@@ -60,7 +60,8 @@ def cohorts_of(term: EventStudy, rows: Mapping[str, int], where: str) -> Cohorts
             f"{where}: all cohorts are treated, so there are no controls\n  leave out the rows since the treatment of the last "
             f"cohort, {last}, which is then the control{example}"
         )
-    if lacking := sorted((cohort for cohort in treated if not {*term.before} & {*since[cohort]}), key=float):
+    references: set[float] = {*term.before} or {time for cohort in treated for time in since[cohort] if time < 0}
+    if lacking := sorted((cohort for cohort in treated if not references & {*since[cohort]}), key=float):
         known = set.intersection(*({*since[cohort]} for cohort in treated))
         known_before = ", ".join(f"{time:g}" for time in sorted(known) if time < 0)
         raise UserError(
@@ -68,7 +69,7 @@ def cohorts_of(term: EventStudy, rows: Mapping[str, int], where: str) -> Cohorts
             f"  choose another with ref.p (all have {known_before or 'none before the treatment'}), or leave these cohorts out"
         )
     chosen = [(time, float(cohort), value) for cohort in treated for time, value in since[cohort].items()]
-    with_estimate = tuple(value for time, _, value in sorted(chosen) if time not in term.before)
+    with_estimate = tuple(value for time, _, value in sorted(chosen) if time not in references)
     if not with_estimate:
         raise UserError(f"{where}: there are rows of the reference periods alone; take some out of ref.p")
     others = tuple(value for value, (cohort, _) in pairs.items() if cohort not in always and value not in with_estimate)

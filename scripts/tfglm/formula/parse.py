@@ -224,6 +224,8 @@ def parse_event_study(node: ast.expr, term: str, where: str) -> EventStudy:
     match node:
         case ast.Call(args=[ast.Name(cohort), ast.Name(period)], keywords=[] | [ast.keyword("ref_p")] as keywords):
             before = [-1]
+            if keywords and ast.unparse(keywords[0].value) == "before":
+                return EventStudy(event_study(cohort, period)[0], cohort=cohort, period=period, before=())
             with suppress(*NO_CALL, TypeError):
                 before = ast.literal_eval(keywords[0].value) if keywords else before
                 before = before if isinstance(before, list | tuple) else [before]
@@ -231,7 +233,7 @@ def parse_event_study(node: ast.expr, term: str, where: str) -> EventStudy:
                 return EventStudy(event_study(cohort, period)[0], cohort=cohort, period=period, before=tuple(before))
     raise UserError(
         f"{where}: `{short(term)}`: sunab() takes the columns of a cohort (when its units are first treated) and of a "
-        "period, and as ref.p whole numbers of periods since the treatment, "
+        "period, and as ref.p whole numbers of periods since the treatment or `before`, "
         + example(term.partition("(")[2], "as in sunab({x}, {z}, ref.p=-1)")
         + "; the table event_study has the average effect too, so there is no `att`"
     )

@@ -169,7 +169,8 @@ class CategoricalFactor(Covariate):
 @dataclass(frozen=True)
 class EventStudy(CategoricalFactor):
     """Sun and Abraham's `sunab(cohort, period)`: a coefficient for each cohort in each period from its treatment, except the
-    periods `before`. `column` has both, as `1998 × 2001`. In a design, periods that count from the treatment are relative."""
+    periods `before`, or without any, except all periods before. `column` has both, as `1998 × 2001`. In a design, periods that
+    count from the treatment are relative."""
 
     cohort: str = ""
     period: str = ""
@@ -180,7 +181,8 @@ class EventStudy(CategoricalFactor):
 
     @property
     def name(self) -> str:
-        references = "" if self.before == (-1,) else f", ref.p=[{', '.join(map(str, self.before))}]"
+        references = f", ref.p=[{', '.join(map(str, self.before))}]" if self.before else ", ref.p=before"
+        references = "" if self.before == (-1,) else references
         return f"sunab({self.cohort}, {self.period}{references})"
 
     @property

@@ -83,13 +83,15 @@ def with_paths(effects: pd.DataFrame, estimated: Estimates, confidence: float) -
         study, table = term.kind, table_of(estimated, term, confidence)
         assert isinstance(study, EventStudy)
         path = table[table["about"] == PERIOD].rename(columns={"estimate": "effect"})
-        references = pd.DataFrame({"value": study.before}).assign(effect=0.0, std_error=0.0, ci_lower=0.0, ci_upper=0.0)
+        references = pd.DataFrame({"value": study.before or (-1,)}).assign(
+            effect=0.0, std_error=0.0, ci_lower=0.0, ci_upper=0.0
+        )
         path = pd.concat([path, references]).sort_values("value")
         names = {
             "term": term.base,
             "column": f"{study.period} since {study.cohort}",
             "at": "",
-            "reference": study.before[0],
+            "reference": (*study.before, -1)[0],
         }
         tables.append(path.assign(**names).reindex(columns=effects.columns))
     return pd.concat(tables, ignore_index=True) if tables else effects
