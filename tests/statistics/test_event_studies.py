@@ -180,7 +180,9 @@ def test_an_absorbed_factor_may_have_slopes_of_a_number(panel):
     variance = squares / (len(frame) - rank) * np.linalg.pinv(columns.T @ columns)[0, 0]
     np.testing.assert_allclose(found[["estimate", "std_error"]].astype(float), [estimates[0], variance**0.5], rtol=1e-8)
     absorbed = tfglm.fit("y ~ x | cohort[t] + year", frame, std_errors="classical").coefficients.iloc[0]
-    np.testing.assert_allclose(absorbed[["estimate", "std_error"]], found[["estimate", "std_error"]], rtol=1e-9)
+    np.testing.assert_allclose(
+        *(each[["estimate", "std_error"]].astype(float) for each in (absorbed, found)), rtol=1e-9
+    )
 
 
 def test_a_path_in_words():
