@@ -436,6 +436,23 @@ def test_what_absorbed_factors_cannot_do_is_refused(settings, message):
         ModelConfig.model_validate(GIVEN | settings)
 
 
+@pytest.mark.slow
+def test_rows_that_slopes_separate_are_those_of_the_formula(tmp_path):
+    rows = pd.read_csv(GOLDEN / "slopes.csv").groupby("g").head(9).reset_index(drop=True)
+    files = [ingest_frame(rows.assign(late=(rows.y > 0.4).astype(int)).astype({"g": str}), tmp_path)]
+    fits = [
+        fit_files(files, f"late ~ x + z{dense}", "binomial", **keys)[:2]
+        for dense, keys in (("", {"absorb": ["g[year]"]}), (" + g + g:year", {}))
+    ]
+    ours, theirs = (table_of(*fit).loc[["x", "z"], ["estimate", "std_error"]].to_numpy() for fit in fits)
+    assert ours == pytest.approx(theirs, rel=1e-7)
+    counts = [
+        [fit.summary[key] for key in ("df_residual", "rows_of_separated_levels", "rows_separated_across_terms")]
+        for _, fit in fits
+    ]
+    assert counts[0] == counts[1] and counts[0][2] > 0
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
