@@ -10,7 +10,7 @@ RUN = @$(SNAKEMAKE)$(if $(VERBOSE), --verbose)
 # Images of containers often set it: then each of the many processes of a run compiles the code anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run report check test drills lint release docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-checks bench-likelihoods bench-smooths bench-smooth-peers bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
+.PHONY: run report check test drills lint release docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-checks bench-likelihoods bench-smooths bench-smooth-peers bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-panels bench-collapse bench-start benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -112,6 +112,13 @@ bench-absorb: $(BIN)/.ready-dev
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement benchmarks/peers/environments/pyfixest.txt
 	$(BIN)/python benchmarks/absorb.py --peer .venv-bench/bin/python
+
+# Panels from a Parquet file to a table, beside hdfe-stream, pyfixest and linearmodels (20 minutes); writes
+# benchmarks/results/panels.json.
+bench-panels: $(BIN)/.ready-dev
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --requirement benchmarks/peers/environments/panels.txt
+	$(BIN)/python benchmarks/panels.py --peer .venv-bench/bin/python
 
 # The time for sweeps of ten models with and without collapsed rows (ten minutes, 2 GB); writes benchmarks/results/collapse.json.
 bench-collapse: $(BIN)/.ready-dev
