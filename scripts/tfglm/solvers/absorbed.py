@@ -233,10 +233,10 @@ class AbsorbedObjective(Objective):
         names = ", ".join(design.parts[k].term.name for k in design.absorbed_parts)
         pairs = " + ".join(f"{size:,} pairs of levels" for size in index.sizes)
         run.reporter.tell(f"absorbed: {names}" + (f", {pairs}" if pairs else ""))
-        coefficients, loss = null_model(workload, run.executor, counts)
+        start, loss = null_model(workload, run.executor, counts)
         nothing = np.zeros(design.size)
-        first = workload, run, counts, counted, status, held, null, coefficients, loss
-        return cls(*first, 0.0, 0.0, nothing, nothing, index=index, kept=kept)
+        common = workload, run, counts, counted, status, held, null, start, loss, 0.0, 0.0, nothing, nothing
+        return cls(*common, index=index, kept=kept)
 
     def begin(self, learn: Callable[[Self], Solution] | None = None) -> Solution:
         """Begin at the null model, and drop the columns that earlier columns and the absorbed factors determine. Raises

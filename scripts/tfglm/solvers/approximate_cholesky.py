@@ -104,12 +104,8 @@ def eliminate(vertex, ends, values, heads, following, excess, least, starts, col
     """
     vertices = len(heads)
     number = np.full(vertices, -1, np.int32)
-    place, partner, weight, added = (
-        np.empty(vertices, np.int32),
-        np.empty(vertices, np.int32),
-        np.empty(vertices),
-        np.empty(vertices),
-    )
+    place, partner = np.empty(vertices, np.int32), np.empty(vertices, np.int32)
+    weight, added = np.empty(vertices), np.empty(vertices)
     while vertex < vertices:
         count, pivot, edge = 0, excess[vertex], heads[vertex]
         while edge >= 0:
