@@ -26,7 +26,7 @@ from tfglm.solvers.pattern import Pattern, Sparsity
 from tfglm.solvers.run import Reporter
 from tfglm.solvers.sparse_information import SparsePart
 
-MOST_EXACT = 2_000
+MOST_EXACT = 5_000
 """Matches, at most, for exact leverages. Above, they are means over random draws."""
 
 DRAWS, SEED, AT_ONCE = 200, 7, 5
