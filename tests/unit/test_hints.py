@@ -28,7 +28,6 @@ REFUSED = {
     "late ~ Log(distance)": "did you mean `log`?",
     "late ~ distance | origin": "`y ~ x | g` or the key `absorb: [g]`",
     "late ~ mvsw(distance, wind)": "`sweep: {formula: [late ~ distance, ...]}`",
-    "late ~ (0 + distance + hour | origin)": "write (0 + distance + hour || origin) for independent slopes",
     "late ~ distance + cluster(day)": "`std_errors: cluster(day)`",
     "late ~ as.numeric(month)": "write month, or C(month)",
     "late ~ s(x, by=factor(month) + 1)": "a number that multiplies the curve, as in s(x, by=g)",
