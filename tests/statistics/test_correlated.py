@@ -111,6 +111,20 @@ def test_linear_mixed_models_agree_with_lme4(name):
     assert -1 < pair["correlation_lower"] < pair["correlation"] < pair["correlation_upper"] < -0.99
 
 
+def test_effects_of_many_levels_are_eliminated():
+    rng = np.random.default_rng(7)
+    g, x = np.repeat(np.arange(3_100), 4), rng.normal(2, 1, 12_400).round(2)
+    u = rng.normal(size=(3_100, 2)) @ np.array([[1.0, 0.4], [0.0, 0.6]])
+    y = (1 + 0.5 * x + u[g, 0] + u[g, 1] * x + rng.normal(size=len(x))).round(3)
+    data = pd.DataFrame({"y": y, "x": x, "g": [f"g{level:04d}" for level in g]})
+    fitted = tfglm.fit("y ~ x + (x | g)", data)
+    # As lme4, REMLcrit and the standard deviations and correlation of VarCorr.
+    assert 2 * (fitted.fit["reml"] + np.log(x.std())) == pytest.approx(44969.15097669, abs=1e-6)
+    first, second = fitted.fit["smooths"]
+    found = first["std_dev"], second["std_dev"], second["correlations"][0]["correlation"]
+    assert found == pytest.approx((1.00816784, 0.70127563, 0.540146), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("family", "link"), [("binomial", None), ("poisson", None), ("gamma", "log"), ("negative_binomial", None)]
 )
