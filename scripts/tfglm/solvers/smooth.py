@@ -58,9 +58,9 @@ from tfglm.solvers.smooth_report import corrected, report
 MOST_JOINT, MOST_WITH_THETA = 20, 40
 """The largest number of steps of b and of the smoothing parameters together; and with theta."""
 
-LONGEST_SHIFT, FAR_ORIGIN, PRECISE_SHIFT = 3.0, 10.0, 1e-6
-"""The longest step of an origin, and one that is far away, in standard deviations of its number; and the step in its standard
-errors that ends a search."""
+LONGEST_SHIFT, FAR_ORIGIN, COARSE_SHIFT, PRECISE_SHIFT = 3.0, 10.0, 0.3, 1e-6
+"""The longest step of an origin, one that is far away, and the longest from which second derivatives are learnt, in standard
+deviations of its number; and the step in its standard errors that ends a search."""
 
 MOST_TILTS = 20
 """The largest number of fits at the same smoothing parameters, with different terms F.tilt."""
@@ -621,7 +621,8 @@ class OriginDescent(Descent):
         pairs = np.append(np.zeros_like(inner), np.ones_like(which))
         before, self.gradient = self.gradient, at.gradient[pairs]
         hessian = profiled(at.hessian, np.append(inner, np.zeros_like(which)), pairs)
-        if 0 < np.abs(self.taken).max(initial=0.0) <= COARSE:
+        is_exact = self.search.start.objective.family.quadratic
+        if not is_exact and 0 < np.abs(self.taken).max(initial=0.0) <= COARSE_SHIFT:
             missed = self.gradient - before - (hessian + self.bend) @ self.taken
             self.bend = learnt(self.bend, np.where(which, missed, 0.0), self.taken)
         self.step, self.taken = np.zeros(len(which)), np.zeros(len(which))
