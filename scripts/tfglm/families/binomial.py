@@ -41,6 +41,9 @@ class Binomial(Family):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean)
 
+    def latent_variance(self, mean: float, dispersion: float) -> float:
+        return {"logit": np.pi**2 / 3, "probit": 1.0, "cloglog": np.pi**2 / 6}[self.link_name]
+
     def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean) * (1.0 - 2.0 * mean)
 

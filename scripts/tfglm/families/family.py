@@ -147,6 +147,14 @@ class Family(ABC):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         """Variance of y, divided by the dispersion."""
 
+    def latent_variance(self, mean: float, dispersion: float) -> float | None:
+        """The variance of a row on the scale of the linear predictor (Nakagawa, Johnson and Schielzeth, Journal of the Royal
+        Society Interface 14, 2017), for a log link that of a lognormal distribution; None if it is not known."""
+        if self.quadratic:
+            return dispersion
+        share = dispersion * float(self.variance(np.array(mean))) / mean**2 if self.link_name == "log" else None
+        return None if share is None else float(np.log1p(share))
+
     def slope(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """The derivative of the mean by eta; `mean` is that of eta."""
         return self.variance(mean)

@@ -156,7 +156,7 @@ def shares_in_words(fit: Mapping[str, Any]) -> str:
         f"{percent(group['value'])} belongs to {' and '.join(map(effects_in_words, group['terms']))}"
         for group in groups
     ]
-    scale = "" if fit["family"] == "gaussian" else " on the scale of the linear predictor"
+    scale = "" if fit["link"] == "identity" else " on the scale of the linear predictor"
     return (
         f"The terms without random effects explain {percent(fit['r_squared_marginal'])} of the variance{scale} (marginal R²), "
         f"and all terms {percent(fit['r_squared_conditional'])} (conditional R²). Of the variance that the former leave, "

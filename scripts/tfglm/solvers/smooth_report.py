@@ -70,19 +70,6 @@ def report(
     )
 
 
-LATENT_VARIANCE: dict[tuple[str, str], Callable[[float, float, float], float]] = {
-    ("gaussian", "identity"): lambda phi, mean, theta: phi,
-    ("gamma", "log"): lambda phi, mean, theta: np.log1p(phi),
-    ("binomial", "logit"): lambda phi, mean, theta: np.pi**2 / 3,
-    ("binomial", "probit"): lambda phi, mean, theta: 1.0,
-    ("binomial", "cloglog"): lambda phi, mean, theta: np.pi**2 / 6,
-    ("poisson", "log"): lambda phi, mean, theta: np.log1p(1 / mean),
-    ("negative_binomial", "log"): lambda phi, mean, theta: np.log1p(1 / mean + 1 / theta),
-}
-"""The variance of a row on the scale of the linear predictor, by family and link, from phi, the mean response and theta
-(Nakagawa, Johnson and Schielzeth, Journal of the Royal Society Interface 14, 2017)."""
-
-
 def variance_shares(solution: Solution, penalties: Penalties, parameters: Parameters) -> dict:
     """The entries of fit.json for shares of the variance on the scale of the linear predictor, with all rows as they are: that of
     terms without random effects as `r_squared_marginal`, that of all terms as `r_squared_conditional`, and under
@@ -90,14 +77,14 @@ def variance_shares(solution: Solution, penalties: Penalties, parameters: Parame
     have no variance on this scale, and without an intercept or random effects."""
     objective, b = solution.objective, solution.point.coefficients
     design, family, size = objective.design, objective.family, len(b)
-    of_row = LATENT_VARIANCE.get((family.name, family.link_name))
+    rows, phi = objective.weight_sum, float(np.exp(parameters.log_phi))
+    of_row = family.latent_variance(float(objective.counts["response"]) / rows, phi)
     random = [place for place, smooth in enumerate(penalties.smooths) if smooth.is_random]
     if of_row is None or not random or design.intercept is None or solution.is_perfect:
         return {}
     blocks, ridge = solution.information.blocks, objective.ridge
     if not family.quadratic:
         blocks, ridge = objective.squares(), np.zeros(size)
-    rows, phi = objective.weight_sum, float(np.exp(parameters.log_phi))
     fixed = np.where(objective.free & ~penalties.weights[random].any(axis=0), b, 0.0)
     sums = blocks.times(fixed) - ridge * fixed
     of_fixed = float(fixed @ sums) / rows - (sums[design.intercept] / rows) ** 2
@@ -111,8 +98,7 @@ def variance_shares(solution: Solution, penalties: Penalties, parameters: Parame
         group["terms"].append(smooth.term)
         group["value"] += each * float(np.sum(squares[there] / weights[there])) / rows
     of_random = sum(group["value"] for group in groups.values())
-    mean = float(objective.counts["response"]) / rows
-    left = of_random + float(of_row(phi, mean, family.theta or np.inf))
+    left = of_random + of_row
     return {
         "r_squared_marginal": of_fixed / (of_fixed + left),
         "r_squared_conditional": (of_fixed + of_random) / (of_fixed + left),
