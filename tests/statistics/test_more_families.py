@@ -14,6 +14,7 @@ from scipy.stats import norm
 from statsmodels.othermod.betareg import BetaModel
 
 from pools import CR1, fit_files, ingest_frame, predicted, table_of, to_predict
+from tfglm.errors import UserError
 from tfglm.results import residuals
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -134,6 +135,8 @@ def test_beta_regression_is_that_of_statsmodels(tmp_path):
     np.testing.assert_allclose(ours["std_error"], errors[:-1], rtol=1e-8)
     assert summary["theta_std_error"] == pytest.approx(errors[-1] * summary["theta"], rel=1e-8)
     assert summary["log_likelihood"] == pytest.approx(model.loglike(at), rel=1e-12)
+    with pytest.raises(UserError, match=r"above 0 and below 1.*\n.*family: binomial with `weights`"):
+        fit_files([ingest_frame(rows.assign(y=rows["y"].round(1)), tmp_path / "ends")], "y ~ x", "beta")
     # The likelihood ratio test estimates theta again.
     alone = BetaModel(rows["y"].to_numpy(), columns[:, :2], exog_precision=np.ones((400, 1)))
     less = minimize(lambda at: -alone.loglike(at), [*at[:2], at[-1]], jac=lambda at: -alone.score(at), tol=1e-10)

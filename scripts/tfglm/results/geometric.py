@@ -9,10 +9,7 @@ from tfglm.families import family_of
 from tfglm.formula.response import Logarithm, computed_response
 
 RETRANSFORMED = {"mean": "geometric_mean", "ci_lower": "geometric_ci_lower", "ci_upper": "geometric_ci_upper"}
-"""Columns of means of a logarithm, each with its power of the base beside it."""
-
-OF_NEW = {f"prediction_{end}": f"geometric_prediction_{end}" for end in ("lower", "upper")}
-"""The same of new responses."""
+"""Columns of means and predictions of a logarithm, each with its power of the base beside it."""
 
 RATIOS = {"estimate": "ratio", "ci_lower": "ratio_ci_lower", "ci_upper": "ratio_ci_upper"}
 """Columns of differences of such means, each with the ratio of geometric means beside it."""
@@ -25,12 +22,13 @@ def logarithm_of(formula: str, family: str, link: str | None) -> Logarithm | Non
 
 
 def with_geometric_means(columns: Mapping[str, Any], logarithm: Logarithm | None) -> dict[str, Any]:
-    """Return columns of a table of means with those of RETRANSFORMED, and of OF_NEW for predictions.
+    """Return columns of a table of means with those of RETRANSFORMED.
 
     A power of the base of a mean of logarithms is a geometric mean, and as the power is monotone, one of an interval is an
     interval of it. It is no arithmetic mean, which is larger.
     """
-    return {**columns, **(powers(columns, logarithm, RETRANSFORMED | OF_NEW) if logarithm else {})}
+    of_responses = {f"prediction_{end}": f"geometric_prediction_{end}" for end in ("lower", "upper")}
+    return {**columns, **(powers(columns, logarithm, RETRANSFORMED | of_responses) if logarithm else {})}
 
 
 def powers(columns: Mapping[Any, Any], logarithm: Logarithm, names: Mapping[str, str]) -> dict[str, np.ndarray]:
