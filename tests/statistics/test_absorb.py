@@ -438,7 +438,7 @@ def test_what_absorbed_factors_cannot_do_is_refused(settings, message):
 
 @pytest.mark.slow
 def test_rows_that_slopes_separate_are_those_of_the_formula(tmp_path):
-    rows = pd.read_csv(GOLDEN / "slopes.csv").groupby("g").head(9).reset_index(drop=True)
+    rows = pd.read_csv(GOLDEN / "slopes.csv").query("g < 9").groupby("g").head(9).reset_index(drop=True)
     files = [ingest_frame(rows.assign(late=(rows.y > 0.4).astype(int)).astype({"g": str}), tmp_path)]
     fits = [
         fit_files(files, f"late ~ x + z{dense}", "binomial", **keys)[:2]
