@@ -427,6 +427,12 @@ def test_coefficients_between_bounds_have_the_least_loss_and_their_marks(frame):
     assert np.allclose(ours["std_error"][~on_bound], np.sqrt(np.diag(np.linalg.inv(information))) * unit[~on_bound])
     assert ours["std_error"][on_bound].isna().all()
     assert "on a bound: `hour`" in model.fit["warnings"][-1]
+    linear = tfglm.fit(
+        "late ~ hour", rows, bounds={"hour": [None, -0.5]}, margins_at={"a": {"hour": 8}, "b": {"hour": 9}}
+    )
+    difference = linear.table("margins_at").set_index(["at", "against", "term"]).loc[("b", "a", "")]
+    assert (difference["status"], difference["estimate"]) == ("at bound", pytest.approx(-0.5))
+    assert np.isnan(difference["std_error"])
 
 
 def test_bounds_hold_with_a_penalty_and_where_a_level_is_separated(frame):

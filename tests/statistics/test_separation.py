@@ -9,6 +9,7 @@ import statsmodels.api as sm
 import tensorflow as tf
 from scipy.optimize import linprog
 
+import tfglm
 from oracles import assert_agrees, flagged, logistic_regression, model_matrix, treatment_contrasts
 from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, margins, table_of, write_fit
 from tfglm import checkpoint, export
@@ -315,3 +316,14 @@ def test_penalised_terms_that_separate_rows_are_finite(frame, tmp_path):
     # Penalised, it is drawn to 0.
     table = table_of(*fit_frame(frame, FORMULA, "binomial", tmp_path, l2=0.01, unpenalised=["C(month)"]))
     assert 0 < table.loc[("both", ""), "estimate"] < np.inf
+
+
+@pytest.mark.parametrize("family", ["truncated_poisson", "truncated_negative_binomial"])
+def test_counts_of_one_alone_at_a_level_lead_to_minus_infinity(family, frame):
+    rows = frame.assign(count=np.where(frame["carrier"] == "b", 1, frame["day"] + 1))
+    model = tfglm.fit("count ~ carrier", rows, family, marginal_effects=True)
+    assert model.coefficients.loc[("carrier", "b"), ["estimate", "status"]].tolist() == [-np.inf, "separated"]
+    assert model.table("adjusted_means")["mean"].tolist() == [
+        pytest.approx(rows.loc[rows["carrier"] == "a", "count"].mean()),
+        1.0,
+    ]

@@ -50,7 +50,7 @@ class TruncatedNegativeBinomial(NegativeBinomial):
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
         rate, _, some, _ = self._parts(eta)
-        return rate / some
+        return np.where(some > 0, rate / np.where(some > 0, some, 1.0), 1.0)
 
     def link(self, mean: float) -> float:
         return float(self.predictor(np.array(mean)))

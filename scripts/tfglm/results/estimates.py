@@ -109,7 +109,7 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> E
     for place, *ends in design.bounds:
         if fitted.status[place] == AT_BOUND:  # exactly, without the rounding of scales
             values[place] = ends[np.nanargmin(np.abs(np.array(ends, float) - values[place]))]
-    values[separated] = np.where(fitted.responses[separated] > 0, np.inf, -np.inf)
+    values[separated] = infinities(design, fitted)[separated]
     across = limits(fitted, transform)
     across[separated | is_reference] = 0.0
     aliased &= across == 0
@@ -120,6 +120,11 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str]) -> E
     flags = is_reference, separated, aliased, np.isnan(across)
     left_out = is_held & recoded.is_left_out
     return Estimates(design, fitted, levels, transform, values, *flags, made_of, left_out, fewest_for(design))
+
+
+def infinities(design: Design, fitted: Fitted) -> np.ndarray:
+    """Where the coefficients of groups go that are separated, [p]. Responses that are at least 1 are at the lower end."""
+    return np.where((fitted.responses > 0) & (design.distribution.smallest <= 0), np.inf, -np.inf)
 
 
 def check_indicators(design: Design, without_estimate: np.ndarray) -> None:

@@ -16,6 +16,7 @@ import scipy.sparse
 from tfglm import digests
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
+from tfglm.design.parametrisation import NEGLIGIBLE
 from tfglm.engine.estimands import AveragesByLevel
 from tfglm.inference.classical import Unconditional
 from tfglm.inference.covariance import Covariance
@@ -26,7 +27,7 @@ from tfglm.inference.stored import arrays as arrays_of
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
-from tfglm.results.estimates import NOT_IDENTIFIED
+from tfglm.results.estimates import NOT_IDENTIFIED, infinities
 from tfglm.results.events import few_events, share_outside
 from tfglm.results.geometric import RETRANSFORMED, logarithm_of, with_geometric_means
 
@@ -157,7 +158,7 @@ def marginal_tables(
     over its training rows; with a `comparison` other than difference also ratios of adjusted means. Raises UserError if a
     requested reference level has no finite estimate."""
     references, fitted = choose_references(design, fitted.status, reference), averaged.of(design, fitted)
-    coefficients = with_limits(fitted)
+    coefficients = with_limits(design, fitted)
     grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
     inference = InferenceOfAverages(design, fitted, confidence, fewest or fewest_for(design), comparison)
     logarithm = logarithm_of(design.formula, design.likelihood.family, design.likelihood.link)
@@ -187,10 +188,10 @@ def marginal_tables(
     )
 
 
-def with_limits(fitted: Fitted) -> np.ndarray:
+def with_limits(design: Design, fitted: Fitted) -> np.ndarray:
     """The coefficients, [p]: infinite where separated, NaN without rows."""
-    infinite = np.where(fitted.responses > 0, np.inf, -np.inf)
-    return np.select([fitted.status == SEPARATED, fitted.status == EMPTY], [infinite, np.nan], fitted.coefficients)
+    limits = [infinities(design, fitted), np.nan]
+    return np.select([fitted.status == SEPARATED, fitted.status == EMPTY], limits, fitted.coefficients)
 
 
 def in_two_ways(design: Design, column: str) -> str:
@@ -291,6 +292,10 @@ class InferenceOfAverages:
         estimate, derivative, status, rare = averages
         lost = NOT_IDENTIFIED if self.fitted.separation else "aliased"
         status = np.where((status == "") & ~self.fitted.estimable(derivative), lost, status)
+        if self.design.bounds:  # what depends on coefficients on bounds alone has no standard error
+            free = np.where(self.fitted.status == AT_BOUND, 0.0, abs(derivative))
+            on_bound = free.max(axis=1) < NEGLIGIBLE * abs(derivative).max(axis=1)
+            status = np.where((status == "") & on_bound, ON_BOUND, status)
         estimate = np.where(np.isin(status, ("", "separated", ON_BOUND)), estimate, np.nan)
         covariance = self.fitted.covariance
         if self.design.penalty.given or not covariance.is_known:

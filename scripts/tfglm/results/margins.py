@@ -103,7 +103,7 @@ def average_rows(
         design, fitted, number = at_offset(design, fitted, offset_at)
     if design.absorbed and design.instruments:
         raise UserError(f"models.{design.model}: {NO_AVERAGES}")
-    population = Population.of(design, fitted, with_limits(fitted), settings.random_effects)
+    population = Population.of(design, fitted, with_limits(design, fitted), settings.random_effects)
     at = scenarios(design, settings.margins_at)
     listed = list(variables(design, largest, len(population.nodes) * (1 + len(at))))
 
