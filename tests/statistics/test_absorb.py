@@ -640,7 +640,9 @@ def test_a_panel_that_single_workers_connect_has_no_such_variances(tmp_path):
     assert fitted.summary["absorbed"]["leave_out"] == {"factors": ["firm", "worker"], "rows": 0}
 
 
-@pytest.mark.parametrize("keys", [{"absorb": ["b"]}, {"absorb": ["b", "c"], "weights": "w"}, {"family": "poisson"}])
+@pytest.mark.parametrize(
+    "keys", [{"absorb": ["b[z]", "c"]}, {"absorb": ["b"]}, {"weights": "w"}, {"family": "poisson"}]
+)
 def test_variances_without_sampling_errors_need_a_linear_regression_with_two_factors(keys):
     with pytest.raises(ValueError, match="leave_out: this needs family gaussian, two factors in `absorb`"):
         ModelConfig(formula="y ~ x", **{"family": "gaussian", "absorb": ["b", "c"], "leave_out": True} | keys)

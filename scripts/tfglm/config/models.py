@@ -312,12 +312,12 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
             raise ValueError("offset_at: the model has no offset; add the key `offset`, or remove this one")
         if self.comparison == "odds_ratio" and self.family not in ("binomial", "beta", "multinomial", "ordinal"):
             raise ValueError(f"comparison: means of family {self.family} are no probabilities; use `ratio`")
-        if self.leave_out and (
-            self.family != "gaussian" or self.weights or self.instruments or len(self.absorbed_factors) < 2
-        ):
+        terms = absorbed_terms(self.absorb)
+        has_two_factors = len(terms) > 1 and all(isinstance(term, Absorbed) for term in terms)
+        if self.leave_out and (self.family != "gaussian" or self.weights or self.instruments or not has_two_factors):
             raise ValueError(
-                "leave_out: this needs family gaussian, two factors in `absorb`, and neither `weights` nor `instruments`; "
-                "remove the key"
+                "leave_out: this needs family gaussian, two factors in `absorb` without slopes, and neither `weights` nor "
+                "`instruments`; remove the key"
             )
         if self.diagnostics and self.family in ("multinomial", "ordinal"):
             raise ValueError("diagnostics: a regression of classes has no residuals; remove the key")
