@@ -13,6 +13,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from statsmodels.othermod.betareg import BetaModel
 
+import tfglm
 from pools import CR1, fit_files, ingest_frame, predicted, table_of, to_predict
 from tfglm.errors import UserError
 from tfglm.results import residuals
@@ -194,6 +195,9 @@ def test_intervals_of_new_responses_have_their_share_of_the_predictive_distribut
         r = sm.OLS(rows["y"], sm.add_constant(rows[["x"]])).fit().get_prediction().summary_frame().head(3)
         np.testing.assert_allclose(table["prediction_lower"], r["obs_ci_lower"], rtol=1e-9)
         np.testing.assert_allclose(table["prediction_upper"], r["obs_ci_upper"], rtol=1e-9)
+        model = tfglm.fit("y ~ x", rows.assign(w=1.0), weights="w", family=family)
+        limits = model.predict(rows.head(3).assign(w=[1.0, 0.0, np.nan]), interval=0.95, new_response=True)
+        assert limits["prediction_upper"].isna().tolist() == [False, True, True]
         return
     z = np.linspace(-8, 8, 2001)
     for row in table.itertuples():
@@ -203,3 +207,7 @@ def test_intervals_of_new_responses_have_their_share_of_the_predictive_distribut
         for limit, tail in ((row.prediction_lower, 0.025), (row.prediction_upper, 0.975)):
             below, before = (np.average(law.distribution.cdf(limit - less), weights=norm.pdf(z)) for less in (0, 1))
             assert before < tail <= below if law.steps else below == pytest.approx(tail, abs=1e-5)
+    if family == "poisson":
+        model = tfglm.fit("y ~ x", rows, family, std_errors="quasi")
+        with pytest.raises(UserError, match="no intervals of new responses with family tweedie, a quasi-likelihood"):
+            model.predict(rows.head(3), new_response=True)

@@ -230,7 +230,7 @@ def estimated(
     }
     if interval == "prediction":
         limits = np.full((2, len(eta)), np.nan)
-        some = np.isfinite(error) & np.isfinite(mean)
+        some = np.isfinite(error) & np.isfinite(mean) & (scored.rows["weight"] > 0)
         weight = scored.rows["weight"][some]
         limits[:, some] = new_responses(design, fitted, eta[some], error[some], weight, quantile[some], confidence)
         columns |= {"prediction_lower": limits[0], "prediction_upper": limits[1]}
@@ -266,10 +266,10 @@ def new_responses(
         return np.stack([eta - half, eta + half])
     means = [family.mean(eta + node * error) for node in NODES]
     laws = [law for mean in means if (law := family.law(np.zeros_like(eta), mean, weight, dispersion))]
-    if not laws:
+    if not laws or design.inference.std_errors == "quasi":
         raise UserError(
-            f"models.{design.model}.interval: family {design.likelihood.family} has no intervals of new responses here, as with "
-            "weights of counts; remove the key"
+            f"models.{design.model}.interval: there are no intervals of new responses with family tweedie, a quasi-likelihood "
+            "or weights of counts, which name no distribution; ask for intervals of the mean"
         )
 
     def below(at: np.ndarray) -> np.ndarray:
