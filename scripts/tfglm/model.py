@@ -4,7 +4,7 @@ import argparse
 import importlib.util
 import numbers
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -630,7 +630,7 @@ class ModelComparison:
         return render("model", summary=(), table=table, more=0, below=notes, picture=())
 
 
-def pool(fits: Sequence[Model], confidence: float = 0.95) -> pd.DataFrame:
+def pool(fits: Iterable[Model], confidence: float = 0.95) -> pd.DataFrame:
     """Return the pooled coefficients of fits of multiply imputed rows, by Rubin's rules.
 
     The columns are those of `coefficients`, with t tests by the degrees of freedom of Barnard and Rubin, and `fmi`, the fraction
@@ -646,6 +646,7 @@ def pool(fits: Sequence[Model], confidence: float = 0.95) -> pd.DataFrame:
     wind                1.900      0.581  1.726
     """
     check_coverage("pool: confidence", confidence)
+    fits = list(fits) if isinstance(fits, Iterable) else [fits]
     if wrong := next((type(each).__name__ for each in fits if not isinstance(each, Model)), None):
         raise UserError(f"pool: expected models of `tfglm.fit` or `tfglm.load`, and one is a {wrong}")
     return pooled([each._compared(each.name) for each in fits], confidence)

@@ -832,7 +832,7 @@ def test_imputations_are_pooled_as_by_mice():
     is_missing = np.arange(len(rows)) % 4 == 0
     imputed = [rows.assign(wind=rows["wind"] + by * is_missing * rows["hour"]) for by in (-1, 0, 1)]
     fits = [tfglm.fit("late ~ wind + carrier", each, "binomial") for each in imputed]
-    pooled = tfglm.pool(fits)
+    pooled = tfglm.pool(each for each in fits)
     expected = {
         "estimate": [-0.4951352506, -0.08291614353, -0.1042613789, 0.2218182392, -0.01387898634],
         "std_error": [0.2025263938, 0.0835106231, 0.2966409246, 0.2892413192, 0.283869031],
@@ -845,7 +845,7 @@ def test_imputations_are_pooled_as_by_mice():
     assert np.allclose(pooled.loc[("wind", ""), ["df", "fmi"]].astype(float), [38.80725978, 0.2499935622613], rtol=1e-7)
     assert pooled.loc[("carrier", "AA"), "estimate"] == 0
     for others, message in {
-        "one": (fits[:1], "give the fits of two or more"),
+        "one": (fits[0], "give the fits of two or more"),
         "rows": ([fits[0], tfglm.fit("late ~ wind + carrier", rows[:300], "binomial")], "differ in rows: 400 and 300"),
         "learnt": ([tfglm.fit("late ~ poly(wind, 2)", each, "binomial") for each in imputed[:2]], "computed from the"),
     }.values():

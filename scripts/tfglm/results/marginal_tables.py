@@ -190,8 +190,8 @@ def marginal_tables(
 
 def with_limits(design: Design, fitted: Fitted) -> np.ndarray:
     """The coefficients, [p]: infinite where separated, NaN without rows."""
-    limits = [infinities(design, fitted), np.nan]
-    return np.select([fitted.status == SEPARATED, fitted.status == EMPTY], limits, fitted.coefficients)
+    known = np.where(fitted.status == EMPTY, np.nan, fitted.coefficients)
+    return np.where(fitted.status == SEPARATED, infinities(design, fitted), known)
 
 
 def in_two_ways(design: Design, column: str) -> str:

@@ -29,8 +29,8 @@ def pooled(models: Sequence[ComparedModel], confidence: float) -> pd.DataFrame:
     statuses = np.array([table["status"].fillna("") for table in tables])
     status = np.array(["; ".join(filter(None, dict.fromkeys(each))) for each in statuses.T])
     values, within = np.where(status == "", estimates.mean(axis=0), np.nan), (errors**2).mean(axis=0)
-    between = (1 + 1 / times) * estimates.var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
+        between = (1 + 1 / times) * estimates.var(axis=0, ddof=1)
         share, relative = between / (within + between), between / within
         df = 1 / (share**2 / (times - 1) + (complete + 3) / ((complete + 1) * complete * (1 - share)))
     error = np.sqrt(within + between)
