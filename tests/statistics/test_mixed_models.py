@@ -10,6 +10,7 @@ import pytest
 
 import tfglm
 from tfglm.call.fitted import FittedModel
+from tfglm.report.coefficients import shares_in_words
 from tfglm.results.compare import ComparedModel
 from tfglm.results.nested import likelihood_ratio_tests
 
@@ -52,6 +53,14 @@ def test_mixed_models_are_those_of_lme4(name, method):
             term = f"s({factor}, bs=re)" if column == "(Intercept)" else f"s({factor}, {column}, bs=re)"
             ours = fitted.coefficients.loc[term, "estimate"]
             np.testing.assert_allclose(ours[effects["levels"]], effects[column], atol=1e-5 * max(deviations))
+
+
+def test_shares_of_the_variance_have_a_sentence():
+    assert shares_in_words(fit("sleepstudy", "reml").fit) == (
+        "The terms without random effects explain 27.8 % of the variance (marginal R²), and all terms 79.9 % (conditional R²). "
+        "Of the variance that the former leave, 72.2 % belongs to intercepts by Subject and slopes of Days by Subject (intraclass "
+        "correlation)."
+    )
 
 
 def test_likelihood_ratio_tests_are_those_of_anova():
