@@ -58,8 +58,8 @@ def test_mixed_models_are_those_of_lme4(name, method):
 def test_shares_of_the_variance_have_a_sentence():
     assert shares_in_words(fit("sleepstudy", "reml").fit) == (
         "The terms without random effects explain 27.8 % of the variance (marginal R²), and all terms 79.9 % (conditional R²). "
-        "Of the variance that the former leave, 72.2 % belongs to intercepts by Subject and slopes of Days by Subject (intraclass "
-        "correlation)."
+        "Of the variance that the former leave, 72.2 % belongs to intercepts by Subject and slopes of Days by Subject "
+        "(intraclass correlation)."
     )
 
 

@@ -22,17 +22,7 @@ from tfglm.design.specification import GivenPenalty, Inference, Instruments, Lik
 from tfglm.design.terms import DesignTerm, Part, Smoothing
 from tfglm.families import Family
 from tfglm.families.gaussian import Gaussian
-from tfglm.formula.parts import absorbed_terms
-from tfglm.formula.terms import (
-    INTERCEPT,
-    THRESHOLD,
-    Absorbed,
-    FunctionCall,
-    RandomEffects,
-    Term,
-    as_stored,
-    from_stored,
-)
+from tfglm.formula.terms import INTERCEPT, THRESHOLD, FunctionCall, RandomEffects, Term, as_stored, from_stored
 
 
 @dataclass(frozen=True)
@@ -256,8 +246,8 @@ class Design:
 
     @property
     def absorbs_constant(self) -> bool:
-        """Whether a factor has absorbed effects, and not slopes alone."""
-        return any(isinstance(term, Absorbed) for term in absorbed_terms(self.absorbed))
+        """Whether a factor has absorbed effects, and not slopes alone, whose names end with `]]`."""
+        return not all(name.endswith("]]") for name in self.absorbed)
 
     @cached_property
     def reported(self) -> "Design":
