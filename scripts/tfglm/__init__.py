@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 """That of the release; pyproject.toml reads it here."""
 
-ENGINE = "28"
+ENGINE = "29"
 """Raised whenever the same input can give other numbers. It is a parameter of the rules, so that old results are computed
 again."""
 
