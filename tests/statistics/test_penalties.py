@@ -447,6 +447,7 @@ def test_bounds_hold_with_a_penalty_and_where_a_level_is_separated(frame):
         "hour:wind": ([0, None], "no term or coefficient `hour:wind`"),
         "Intercept": ([0, None], "`Intercept` can have no bound, because it depends on where they are zero: hour"),
         "hour": ([2, 1], "2 is not below 1, or both are infinite"),
+        "carrier[AA]": ([0.1, 1], "`carrier[AA]` is the reference level, whose coefficient is 0"),
     }.items():
         with pytest.raises(UserError, match=re.escape(message[1])):
             tfglm.fit("late ~ hour + carrier", rows, "binomial", bounds={bounds: message[0]})

@@ -20,7 +20,7 @@ import numpy as np
 from tfglm.design.parametrisation import in_table, to_data_scale
 from tfglm.errors import UserError
 from tfglm.formula.names import coefficient_name
-from tfglm.inference.fitted import ALIASED, AT_BOUND, FREE, Fitted, choose_references
+from tfglm.inference.fitted import ALIASED, AT_BOUND, FREE, REFERENCE, Fitted, choose_references
 from tfglm.solvers import newton, origin, quadratic
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
 from tfglm.solvers.objective import Point, Solution
@@ -68,6 +68,13 @@ class BoundedObjective(PlainObjective):
                     else "other terms determine its column\n  leave one of them out"
                 )
                 raise UserError(f"models.{design.model}.bounds: `{names[place]}` can have no bound, because {why}")
+            part = next(part.where for part in design.parts if part.where.start <= place < part.where.stop)
+            of_whole_term = {place for place, *_ in design.bounds} >= set(range(part.start, part.stop))
+            if self.status[place] == REFERENCE and not of_whole_term and not (least or 0) <= 0 <= (most or 0):
+                raise UserError(
+                    f"models.{design.model}.bounds: `{names[place]}` is the reference level, whose coefficient is 0\n  bound the "
+                    "other levels, or choose another reference level in the formula"
+                )
             if self.free[place]:
                 unit[place] = row[place]
                 lower[place] = -np.inf if least is None else least / row[place] - moved[place]
