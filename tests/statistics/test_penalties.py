@@ -444,7 +444,10 @@ def test_bounds_hold_with_a_penalty_and_where_a_level_is_separated(frame):
     assert ridge.fit["converged"]
     for bounds, message in {
         "carrier": ([None, 0], "the terms separate rows by their response"),
-        "hour:wind": ([0, None], "no term or coefficient `hour:wind`"),
+        "hour:wind": (
+            [0, None],
+            "no term or coefficient `hour:wind`; did you mean `hour`?\n  there are: Intercept, hour, carrier, carrier[AA]",
+        ),
         "Intercept": ([0, None], "`Intercept` can have no bound, because it depends on where they are zero: hour"),
         "hour": ([2, 1], "2 is not below 1, or both are infinite"),
         "carrier[AA]": ([0.1, 1], "`carrier[AA]` is the reference level, whose coefficient is 0"),

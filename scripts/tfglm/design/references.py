@@ -89,7 +89,8 @@ def bounds_of(
         places = [place for place, both in enumerate(spelled) if "".join(text.split()) in both]
         if not places:
             known = list(dict.fromkeys(name for both in names for name in both))
-            raise UserError(f"{where}: no term or coefficient `{text}`{nearest(text, known)}")
+            listed = ", ".join(known[:12]) + ", ..." * (len(known) > 12)
+            raise UserError(f"{where}: no term or coefficient `{text}`{nearest(text, known)}\n  there are: {listed}")
         term = next(term for term in design.terms if term.name == names[places[0]][0])
         if any(design.categorical_by_name[name].coding for name in term.categorical):
             raise UserError(
