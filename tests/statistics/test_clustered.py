@@ -508,6 +508,8 @@ def test_errors_of_a_survey_are_those_of_svyglm():
         assert fit.fit["log_likelihood"] is None
     joint = fits[0].terms.loc["hour"]
     assert np.isclose(joint["p_value"], fits[0].coefficients.loc[("hour", ""), "p_value"])
+    of_units = tfglm.fit("delay ~ C(unit)", rows, std_errors="survey(unit)")  # rounding is no error
+    assert of_units.coefficients["std_error"].isna().all()
 
 
 @pytest.mark.parametrize(

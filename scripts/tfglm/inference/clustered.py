@@ -210,7 +210,7 @@ class Survey(Clustered):
     carriers: ClassVar[str] = "sampling units"
 
     def reference(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST, exactly: bool = True) -> Reference:
-        return Reference(np.full(transform.shape[0], self.df_design))
+        return Reference(np.full(transform.shape[0], self.df_design), unseen=self.unseen(transform))
 
     def joint(self, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:
         """F with q and df - q + 1 degrees of freedom, times (df - q + 1) / df (Korn & Graubard, American Statistician
@@ -219,7 +219,10 @@ class Survey(Clustered):
         return JointReference(left / self.df_design, left)
 
     def unseen(self, transform: scipy.sparse.csr_array) -> np.ndarray:
-        return np.zeros(transform.shape[0], bool)
+        """Which rows of a transformation have rounding errors for a variance, because single units determine them. It is exactly
+        0 if all units of the population are in the sample."""
+        chosen, classical, _ = self.variances(transform)
+        return (chosen > 0) & (chosen < ROUNDING * classical)
 
     def too_few_for(self, coefficients: int) -> str:
         if coefficients <= self.df_design:
