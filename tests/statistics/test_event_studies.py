@@ -140,6 +140,7 @@ def test_rows_that_count_otherwise_are_remarked(panel):
             "no rows in the reference period -9 in cohort 2003, 2005",
         ),
         (lambda frame: frame, FORMULA.replace("year)", "year, att=TRUE)"), "there is no `att`"),
+        (lambda frame: frame, FORMULA.replace("year)", "year, ref.p=after)"), "as ref.p whole numbers of periods"),
         (
             lambda frame: frame,
             FORMULA.replace("x +", "i(year, w, ref=2001) +"),

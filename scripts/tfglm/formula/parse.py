@@ -223,7 +223,7 @@ def parse_event_study(node: ast.expr, term: str, where: str) -> EventStudy:
     """The term of fixest's `sunab(cohort, period, ref.p=-1)`."""
     match node:
         case ast.Call(args=[ast.Name(cohort), ast.Name(period)], keywords=[] | [ast.keyword("ref_p")] as keywords):
-            before = [-1]
+            before = [] if keywords else [-1]
             if keywords and ast.unparse(keywords[0].value) == "before":
                 return EventStudy(event_study(cohort, period)[0], cohort=cohort, period=period, before=())
             with suppress(*NO_CALL, TypeError):
