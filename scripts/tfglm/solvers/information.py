@@ -77,6 +77,10 @@ class Blocks:
             return self
         return replace(self, a=self.a + np.diag(ridge[self.dense]), d=self.within.plus(ridge[self.eliminated]).values)
 
+    def damped(self, ridge: np.ndarray) -> "Blocks":
+        """The same for steps of a search, which later steps correct."""
+        return self.penalised(ridge)
+
     def times(self, vector: np.ndarray) -> np.ndarray:
         """The matrix times a vector over all coefficients, [p]; 0 for coefficients outside the blocks."""
         dense, eliminated = vector[self.dense], vector[self.eliminated]

@@ -136,7 +136,7 @@ class RectifierDescent(Descent):
         self.gradient = np.where(self.objective.unpenalised, gradient(self.objective.design, sums), 0.0)
 
     def measure(self) -> None:
-        self.factored = self.objective.factored(self.blocks.penalised(self.ridge), self.factored)
+        self.factored = self.objective.factored(self.blocks.damped(self.ridge), self.factored)
         self.step = self.factored.solve(self.gradient)
         self.square = float(self.step @ self.gradient)
 

@@ -51,6 +51,9 @@ determines a covariate, only rounding errors remain, and they are not solved for
 LEAST = 1e-6
 """Largest residual with which standard errors are reported."""
 
+LEAST_OF_STEP = 1e-2
+"""The same for a step of a search, which later steps correct."""
+
 MOST_STEPS = 20_000
 STALLED = 500
 """Largest number of steps of conjugate gradients, and of steps without a smaller residual."""
@@ -324,9 +327,14 @@ class Solved:
 
 @dataclass(frozen=True)
 class SparseBlocks(Blocks):
-    """A, B [dense, m] and M. `eliminated` are the positions of all absorbed levels, and `d` is the diagonal of M."""
+    """A, B [dense, m] and M. `eliminated` are the positions of all absorbed levels, and `d` is the diagonal of M. `accuracy` has
+    the residual at which a solution ends, and the largest that is accepted."""
 
     sparse: SparsePart
+    accuracy: tuple[float, float] = (TOLERANCE, LEAST)
+
+    def damped(self, ridge: np.ndarray) -> "SparseBlocks":
+        return replace(self.penalised(ridge), accuracy=(TOLERANCE_OF_STEP, LEAST_OF_STEP))
 
     def penalised(self, ridge: np.ndarray) -> "SparseBlocks":
         if not ridge.any():
@@ -381,8 +389,9 @@ class SparseFactored(Factored):
 def solved(blocks: SparseBlocks, right: np.ndarray, model: str, start: np.ndarray | None = None) -> np.ndarray:
     """M^- times right sides [m, columns]. Conjugate gradients begin at `start`. Raises UserError with the name of the model if
     they do not converge."""
-    solution = blocks.sparse.solve(right, start)
-    if solution.left > LEAST:
+    tolerance, least = blocks.accuracy
+    solution = blocks.sparse.solve(right, start, tolerance)
+    if solution.left > least:
         raise UserError(
             f"models.{model}.absorb: so few rows connect the levels of the absorbed factors that the equations for their "
             f"coefficients keep a relative error of {solution.left:.1g} after {solution.steps:,} steps\n"
