@@ -196,3 +196,21 @@ def test_what_cannot_be_fitted_is_refused_in_words():
         tfglm.fit("y ~ x + (log(x) | g)", data)
     with pytest.raises(UserError, match="the number that multiplies it is the same in all"):
         tfglm.fit("y ~ z + (x | g)", data.assign(x=1.0))
+
+
+def test_another_effect_has_the_test_that_it_has_beside_independent_effects_of_the_origin():
+    table = rows([[2, 0], [0.5, 0.8]], 1)
+    table["h"] = np.random.default_rng(1).integers(0, 8, len(table))
+    table["y"] += np.cos(table["h"])
+    fit = tfglm.fit("y ~ x + (1 + x | g) + (1 | h)", table)
+    values = fit.tidy().set_index(["term", "level"])["estimate"]
+    slope = values["s(g, x, bs=re)"]
+    origin = (
+        -slope["correlation with s(g, bs=re)"]
+        * values["s(g, bs=re)", "standard deviation"]
+        / slope["standard deviation"]
+    )
+    independent = tfglm.fit("y ~ x + (1 + x || g) + (1 | h)", table.assign(x=table["x"] - origin))
+    columns = ["F", "p_value"]
+    expected = independent.terms.loc["s(h, bs=re)", columns].astype(float)
+    assert np.allclose(fit.terms.loc["s(h, bs=re)", columns].astype(float), expected, rtol=1e-5)

@@ -224,7 +224,7 @@ def tested_as_random(solution: Solution, smooth: Smoothing, places: np.ndarray) 
     size, ridge = objective.design.size, objective.ridge
     others = np.zeros(size, bool)
     for other in objective.design.smooths:
-        if other.is_random and other is not smooth:
+        if other.is_random and other.term != smooth.term:
             others[other.places] = objective.free[other.places]
     fixed = objective.free & ~others
     fixed[places] = False
