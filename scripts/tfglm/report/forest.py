@@ -188,7 +188,8 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
     for item, top in zip(items, tops, strict=True):
         if isinstance(item, Curve):
             above = ABOVE + (BELOW if rows else 0) + ROW * top + 0.3
-            left = max(LEFT, *map(width_of, item.points["level"])) if isinstance(item, Caterpillar) else LEFT
+            names = item.points["level"] if isinstance(item, Caterpillar) else ()
+            left = max([LEFT, *(0.12 + width_of(name) for name in names)])
             axes = panel.add_axes(left, above, panel.width - left - 0.18, ROW * item.rows - 0.85)
             effect = label.partition(" (")[0]
             match item:
