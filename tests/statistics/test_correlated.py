@@ -194,6 +194,9 @@ def test_what_cannot_be_fitted_is_refused_in_words():
         tfglm.fit("y ~ x + (kind | g)", data.assign(kind=np.where(data.z > 0, "a", "b")))
     with pytest.raises(UserError, match=r"`\(log\(x\) \| g\)`: random effects are written .* define other columns"):
         tfglm.fit("y ~ x + (log(x) | g)", data)
+    for effects in ("(x | g) + (z | g)", "(0 + z | g) + (x + z | g)"):
+        with pytest.raises(UserError, match=r"are correlated in one term .* as in \(1 \+ (x \+ )?z \| g\)"):
+            tfglm.fit(f"y ~ x + z + {effects}", data)
     with pytest.raises(UserError, match="the number that multiplies it is the same in all"):
         tfglm.fit("y ~ z + (x | g)", data.assign(x=1.0))
 

@@ -406,10 +406,19 @@ def level_of(node: ast.expr, term: str, where: str) -> str:
 
 def unique_terms(terms: Sequence[Term], where: str) -> list[Term]:
     """Terms by the number of their factors, each once: `C(month) + i(month, ref=1)` are one. Raises UserError for one with two
-    reference levels."""
+    reference levels, and for random effects of a column that are correlated in two ways."""
     by_name: dict[str, Term] = {}
+    by_correlated: dict[tuple[str, ...], RandomEffects] = {}
     for term in sorted(terms, key=lambda term: term.degree):
         before = by_name.setdefault(term.name, term)
+        if isinstance(term, RandomEffects) and isinstance(before, RandomEffects):
+            other = by_correlated.setdefault(term.correlated, term) if term.correlated else before
+            if other.name != term.name or before.beside != term.beside:
+                effects = dict.fromkeys([*(before.beside or term.beside), other.slope, term.slope])
+                raise UserError(
+                    f"{where}: random effects of `{term.group}` are correlated in one term and independent in another; write "
+                    f"them once, as in ({' + '.join(effects)} | {term.group}), or with || if they are independent"
+                )
         for factor, other in zip(before.factors, term.factors, strict=True):
             if factor.reference and other.reference and factor.reference != other.reference:
                 raise UserError(
