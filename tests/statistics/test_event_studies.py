@@ -141,6 +141,7 @@ def test_rows_that_count_otherwise_are_remarked(panel):
         ),
         (lambda frame: frame, FORMULA.replace("year)", "year, att=TRUE)"), "there is no `att`"),
         (lambda frame: frame, FORMULA.replace("year)", "year, ref.p=after)"), "as ref.p whole numbers of periods"),
+        (lambda frame: frame, FORMULA.replace("x +", "x *"), "sunab\\(\\) has no interactions; fit a model for each"),
         (
             lambda frame: frame,
             FORMULA.replace("x +", "i(year, w, ref=2001) +"),

@@ -406,15 +406,19 @@ def level_of(node: ast.expr, term: str, where: str) -> str:
 
 def unique_terms(terms: Sequence[Term], where: str) -> list[Term]:
     """Terms by the number of their factors, each once: `C(month) + i(month, ref=1)` are one. Raises UserError for one with two
-    reference levels, and for random effects of a column that are correlated in two ways."""
+    reference levels, for random effects of a column that are correlated in two ways, and for interactions of an event study."""
     by_name: dict[str, Term] = {}
     by_correlated: dict[tuple[str, ...], RandomEffects] = {}
     for term in sorted(terms, key=lambda term: term.degree):
+        if term.degree > 1 and any(isinstance(factor, EventStudy) for factor in term.factors):
+            raise UserError(
+                f"{where}: `{short(term.name)}`: sunab() has no interactions; fit a model for each part of the rows with `subset`"
+            )
         before = by_name.setdefault(term.name, term)
         if isinstance(term, RandomEffects) and isinstance(before, RandomEffects):
-            other = by_correlated.setdefault(term.correlated, term) if term.correlated else before
-            if other.name != term.name or before.beside != term.beside:
-                effects = dict.fromkeys([*(before.beside or term.beside), other.slope, term.slope])
+            alike = by_correlated.setdefault(term.correlated, term) if term.correlated else before
+            if alike.name != term.name or before.beside != term.beside:
+                effects = dict.fromkeys([*(before.beside or term.beside), alike.slope, term.slope])
                 raise UserError(
                     f"{where}: random effects of `{term.group}` are correlated in one term and independent in another; write "
                     f"them once, as in ({' + '.join(effects)} | {term.group}), or with || if they are independent"
