@@ -259,9 +259,9 @@ REASONS: dict[str, dict[str, str]] = {
         ABSORB: "smooth terms and random effects cannot be beside absorbed factors; write these into the formula, or ns() for "
         "s() and te()",
         ONLINE: "only solver `newton` has smooth terms, not `{model.online_solver}`",
-        CLASSES: "family {model.family} has no smooth terms; write ns() for s() and te()",
-        "`tweedie`, `inverse_gaussian`, `beta` or a truncated family": "smooth terms are not for family {model.family}; "
-        "write ns() for s() and te()",
+        CLASSES: "family {model.family} has no smooth terms or random effects; write ns() for s() and te(), and C(g) for (1 | g)",
+        "`tweedie`, `inverse_gaussian`, `beta` or a truncated family": "smooth terms and random effects are not for family "
+        "{model.family}; write ns() for s() and te(), and C(g) for (1 | g)",
         "`gamma` with `weights`": "smooth terms cannot be beside `weights` in this family; use `frequency`",
     },
     "`method: ml`": {
