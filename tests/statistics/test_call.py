@@ -631,10 +631,10 @@ WRONG = {
         r'^cluster: unknown key; here it is std_errors="cl',
     ),
     "a formula of lme4": (
-        "delay ~ (0 + distance + id | day)",
+        "delay ~ (distance | day) + (late | day)",
         FRAME,
         {},
-        r"^formula: .*correlated slopes without random",
+        r"^formula: random effects of `day` are correlated in one",
     ),
     "tables in a list": (
         "delay ~ day",

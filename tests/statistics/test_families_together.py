@@ -337,10 +337,18 @@ def test_what_cannot_be_fitted_is_refused_by_name(frame, files, tmp_path):
             {"family": "gamma", "link": "probit"},
             "family gamma has no link `probit`; use `log` or `inverse`",
         ),
-        (DesignConfig, {"family": "gamma", "theta": 2}, "theta: only family negative_binomial has it, not gamma"),
+        (
+            DesignConfig,
+            {"family": "gamma", "theta": 2},
+            "theta: only family negative_binomial or truncated_negative_binomial or beta has it, not gamma",
+        ),
         (DesignConfig, {"family": "negative_binomial", "theta": 0}, "theta"),
         (DesignConfig, {"family": "tweedie", "power": 2.5}, "power"),
-        (DesignConfig, {"family": "tweedie", "theta": 2}, "theta: only family negative_binomial has it, not tweedie"),
+        (
+            DesignConfig,
+            {"family": "tweedie", "theta": 2},
+            "theta: only family negative_binomial or truncated_negative_binomial or beta has it, not tweedie",
+        ),
         (DesignConfig, {"family": "gamma", "trials": "n"}, "only family binomial has trials"),
         (NetworkConfig, {"family": "gamma"}, "networks have gaussian, binomial, poisson, multinomial, and no gamma"),
     ],
@@ -354,8 +362,9 @@ def test_an_exported_model_has_the_mean_of_each_link():
     from tfglm.export import MEANS
     from tfglm.families import LINKS, family_of
 
+    refused = ("multinomial", "ordinal", "truncated_poisson", "truncated_negative_binomial")
     for name, links in LINKS.items():
-        for link in links if name not in ("multinomial", "ordinal") else ():
+        for link in links if name not in refused else ():
             family = family_of(name, link)
             eta = np.array([0.3, 1.7]) if family.positive_predictor else np.array([-2.0, 0.3, 1.7])
             np.testing.assert_allclose(MEANS[link](eta), family.mean(eta), rtol=1e-14)
