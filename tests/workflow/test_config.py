@@ -304,8 +304,8 @@ def test_a_mistake_in_one_of_two_forms_is_the_only_one_that_is_reported(keys, me
             "models.late_arrival.std_errors",
             "HC4",
             ": expected `classical`, `quasi`, `robust`, `HC3`, `cluster(column)`, "
-            '`cluster(date + tailnum)`, `driscoll_kraay(date)`, `newey_west(date, lags=5)`, '
-                '`survey(school, strata=region, fpc=schools)` or `unconditional`, received "HC4"',
+            "`cluster(date + tailnum)`, `driscoll_kraay(date)`, `newey_west(date, lags=5)`, "
+            '`survey(school, strata=region, fpc=schools)` or `unconditional`, received "HC4"',
         ),
         (
             "models.late_arrival.family",
