@@ -333,6 +333,20 @@ def test_a_notebook_shows_the_table_and_a_picture(monkeypatch):
     assert "<table>" in fitted._repr_html_() and "<svg" not in fitted._repr_html_()
 
 
+def test_a_view_has_the_random_effects_of_many_levels():
+    pytest.importorskip("matplotlib")
+    group, x = np.divmod(np.arange(300), 5)
+    frame = pd.DataFrame(
+        {
+            "g": [f"group {each}" for each in group],
+            "x": x,
+            "y": np.sin(7 * group) * (3 + x) + np.cos(9.0 * np.arange(300)),
+        }
+    )
+    view = tfglm.fit("y ~ x + (1 + x | g)", frame)._repr_html_()
+    assert "intercepts by g" in view and "slopes of x by g" in view and "36 others" in view
+
+
 def test_pictures_and_tables_take_the_words_of_the_config():
     fitted, larger = tfglm.fit("delay ~ carrier", FRAME), tfglm.fit("delay ~ carrier + distance", FRAME)
     drawn = fitted.plot(title="Mine & <b>", labels={"UA": "United"}, size=(8, 4))

@@ -290,7 +290,8 @@ class FittedModel(Model):
         drawn = {term for term in table["term"] if not any(factor.is_curve for factor in factors_in(term))}
         if importlib.util.find_spec("matplotlib") is None or drawn <= {INTERCEPT, THRESHOLD}:
             return []
-        results.coefficients = table.head(most)
+        random = table["term"].isin([each["term"] for each in self.fit.get("smooths", ()) if each["is_random"]])
+        results.coefficients = table[random | ((~random).cumsum() <= most)]
         self._drawn("coefficients", results, PicturesConfig())
         return panels(self.folder / "coefficients.svg")
 
