@@ -90,6 +90,7 @@ EXAMPLES = {
 
 RESPONSES = {"gaussian": "y", "binomial": "late", "multinomial": "status", "ordinal": "status"}
 RESPONSES |= dict.fromkeys(["gamma", "inverse_gaussian", "tweedie"], "amount")
+RESPONSES |= {"beta": "share"} | dict.fromkeys(["truncated_poisson", "truncated_negative_binomial"], "some")
 """A column for each family; `count` for the others."""
 
 
@@ -280,6 +281,7 @@ def test_each_pair_that_is_accepted_can_be_fitted(tmp_path):
     frame["late"] = draw.binomial(1, 1 / (1 + np.exp(-frame["x"])))
     frame["count"] = draw.negative_binomial(2, 2 / (2 + mean))
     frame["amount"] = draw.gamma(3, mean / 3).round(5)
+    frame["share"], frame["some"] = draw.beta(mean, 2.0), frame["count"] + 1
     frame["status"] = draw.choice(["a", "b", "c"], rows)
     file = ingest_frame(frame, tmp_path, split={"train": "day <= 24", "evaluate": "day > 24"})
     fitted = {}
