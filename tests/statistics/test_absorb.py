@@ -37,7 +37,7 @@ from tfglm.results.joint import joint_tests
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.solvers.approximate_cholesky import ApproximateCholesky
 from tfglm.solvers.fit import fit, objective_of
-from tfglm.solvers.leave_out import variance_components
+from tfglm.solvers.leave_out import corrected_variances
 from tfglm.solvers.newton import solve
 from tfglm.solvers.run import Run
 
@@ -625,7 +625,7 @@ def test_variances_without_sampling_errors_are_those_of_dense_matrices(tmp_path)
 
     # Draws come near, for the whole regression as it was.
     solution = solve(objective_of(Workload(design, [file], "train"), Run(LocalExecutor())).begin())
-    drawn = variance_components(solution, most_exact=0)
+    drawn = corrected_variances(solution, most_exact=0)
     correction = np.subtract(fitted["plug_in"], fitted["corrected"])
     assert np.subtract(drawn["plug_in"], drawn["corrected"]) == pytest.approx(correction, rel=0.3)
 

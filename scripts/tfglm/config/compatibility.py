@@ -72,7 +72,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`beta` or `truncated_negative_binomial` with an estimated `theta`": lambda m: (
         m.family in NOT_APART and estimated_shape(m)
     ),
-    "`truncated_poisson` or `truncated_negative_binomial`": lambda m: is_truncated(m),
+    "`truncated_poisson` or `truncated_negative_binomial`": is_truncated,
     "`collapse`": value_of("collapse"),
     "an online `solver`": online,
     "`sgd`, `adagrad` or `adam`": lambda m: online(m) not in (None, "ftrl"),

@@ -82,8 +82,8 @@ class LinkConfig(Section):
     `inverse_gaussian`: `log` (the default) or `1/mu^2`. Others: `log`."""
     theta: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT] | Shape | None = None
     """For families `negative_binomial` and `truncated_negative_binomial`: the variance of a count is mean + mean^2 / theta,
-    before truncation. For `beta`: the variance of a
-    proportion is mean (1 - mean) / (1 + theta). A number, or `estimate` (the default)."""
+    before truncation. For `beta`: the variance of a proportion is mean (1 - mean) / (1 + theta). A number, or `estimate` (the
+    default)."""
 
     power: Annotated[float, Field(gt=1, lt=2, allow_inf_nan=False), FROM_TEXT] | Shape | None = None
     """For family `tweedie`: the variance is proportional to mean^power. A number between 1 and 2, or `estimate` (the

@@ -312,8 +312,7 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
             raise ValueError("offset_at: the model has no offset; add the key `offset`, or remove this one")
         if self.comparison == "odds_ratio" and self.family not in ("binomial", "beta", "multinomial", "ordinal"):
             raise ValueError(f"comparison: means of family {self.family} are no probabilities; use `ratio`")
-        terms = absorbed_terms(self.absorb)
-        has_two_factors = len(terms) > 1 and all(isinstance(term, Absorbed) for term in terms)
+        has_two_factors = 1 < len(self.absorbed_factors) == len(self.absorb)
         if self.leave_out and (self.family != "gaussian" or self.weights or self.instruments or not has_two_factors):
             raise ValueError(
                 "leave_out: this needs family gaussian, two factors in `absorb` without slopes, and neither `weights` nor "

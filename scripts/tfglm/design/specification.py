@@ -81,8 +81,8 @@ class Inference:
     """How uncertain the estimates are. `std_errors` is a kind of config.std_errors. Clusters of several columns are `cluster` and
     `crossed`, with the `cells` of each two of them or more; those of a survey are its sampling units and strata. `lags` are those
     of errors that allow for serial correlation, None for the default. `fractions` are the shares of the sampling units of each
-    stratum that were sampled, none if no unit is known to be. `tests` of terms are wald or
-    likelihood_ratio; combinations of coefficients, by name, have a `profile` likelihood interval."""
+    stratum that were sampled, none if no unit is known to be. `tests` of terms are wald or likelihood_ratio; combinations of
+    coefficients, by name, have a `profile` likelihood interval."""
 
     std_errors: str = "classical"
     cluster: Clusters | None = None

@@ -75,7 +75,9 @@ class TruncatedNegativeBinomial(NegativeBinomial):
         return mean * (1.0 - lost) ** 2 - mean * lost * (share - lost - rate * share)
 
     def variance(self, mean: np.ndarray) -> np.ndarray:
-        rate = np.exp(self.predictor(mean))
+        return self._variance(mean, np.exp(self.predictor(mean)))
+
+    def _variance(self, mean: np.ndarray, rate: np.ndarray) -> np.ndarray:
         return mean * (1.0 + rate + rate / self._shape - mean)
 
     def derivatives(self, eta: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -90,9 +92,8 @@ class TruncatedNegativeBinomial(NegativeBinomial):
         return information - score * (1.0 - self._parts(eta)[3])
 
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
-        mean, rate = self.mean(eta), np.exp(eta)
-        variance = mean * (1.0 + rate + rate / self._shape - mean)
-        pearson = np.where(weight > 0, (y - mean) ** 2 / variance, 0.0) @ weight
+        mean = self.mean(eta)
+        pearson = np.where(weight > 0, (y - mean) ** 2 / self._variance(mean, np.exp(eta)), 0.0) @ weight
         return Family.terms(self, eta, y, weight, unit)._replace(pearson=float(pearson))
 
     def saturated(self, y: np.ndarray) -> np.ndarray:

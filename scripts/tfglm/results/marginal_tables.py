@@ -227,7 +227,10 @@ class Estimated(NamedTuple):
     rare: np.ndarray
 
     def on(self, comparison: str) -> "Estimated":
-        """Means on the scale where a difference is the logarithm of a comparison: log(m), for odds ratios log(m / (1 - m))."""
+        """Means on the scale where a difference is the logarithm of a comparison: log(m), for odds ratios log(m / (1 - m)). They
+        stay as they are for differences."""
+        if comparison == "difference":
+            return self
         with np.errstate(all="ignore"):
             odds = comparison == "odds_ratio"
             scaled = np.log(self.estimate) - (np.log1p(-self.estimate) if odds else 0.0)
@@ -373,7 +376,7 @@ class Levels:
 
     def differences(self, reference: int, comparison: str = "difference") -> Estimated:
         """The means of the other levels less that of the reference level, on the scale of a comparison."""
-        means = self._means if comparison == "difference" else self._means.on(comparison)
+        means = self._means.on(comparison)
         of_level = self._inference.design.by_level(self._factor.name, self._inference.fitted.status == AT_BOUND)
         means = means._replace(status=np.where((means.status == "") & (of_level > 0), ON_BOUND, means.status))
         return means.at(self.others(reference)).less(means.at([reference]))

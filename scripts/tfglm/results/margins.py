@@ -44,10 +44,6 @@ from tfglm.results.population import Population
 from tfglm.results.predict import without_separated
 from tfglm.solvers.absorbed_averages import errors_of_averages
 
-NOT_BOTH = (
-    "there are no averages of two-stage least squares beside absorbed factors; write the factors into the formula"
-)
-
 
 @dataclass(frozen=True)
 class Largest:

@@ -155,7 +155,7 @@ def effects_in(
 
     is_scaled = comparison != "difference"
     mean = within(Estimated(response.mean, response.derivative, np.array([status]), rare))
-    yield ("", "", ""), mean.on(comparison) if is_scaled else mean
+    yield ("", "", ""), mean.on(comparison)
     factors = design.categorical_by_name
     for term in (term for term in scenario.averages if term in factors):
         levels = Levels(inference, factors[term], scenario.averages[term][number], label)

@@ -54,9 +54,8 @@ class BoundedObjective(PlainObjective):
         """The bounds on the scale of the fit, and a coefficient of the table in units of the fit, all [p]. Raises UserError for a
         coefficient that is aliased, or that is several of the fit."""
         design, (lower, upper, unit) = self.design, np.outer([-np.inf, np.inf, 1.0], np.ones(self.design.size))
-        matrix = in_table(design, to_data_scale(design), self.null_vectors, choose_references(design, self.status, {}))[
-            -1
-        ]
+        references = choose_references(design, self.status, {})
+        matrix = in_table(design, to_data_scale(design), self.null_vectors, references)[-1]
         moved, names = origin.shift(self), self.names
         for place, least, most in design.bounds:
             row = np.where(self.free, matrix[[place]].toarray()[0], 0.0)

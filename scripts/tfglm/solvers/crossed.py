@@ -37,7 +37,7 @@ from tfglm.solvers.information import Blocks, Factored, gradient
 from tfglm.solvers.objective import NOT_FACTORED, CountedRows, Point, Solution
 from tfglm.solvers.reml import Derivatives, Parameters, Penalties, RemlDescent, WorkingModel, covariance_of, varies
 from tfglm.solvers.run import Run
-from tfglm.solvers.smooth import ORTHOGONAL, PERFECT_WITHIN, SmoothObjective, refuse_single_rows, root_of
+from tfglm.solvers.smooth import PERFECT_WITHIN, SmoothObjective, learnt, refuse_single_rows, root_of
 from tfglm.solvers.smooth_report import report
 from tfglm.solvers.sparse_information import TOLERANCE, SparseBlocks, SparseFactored, SparsePart, eliminate, product
 
@@ -246,10 +246,7 @@ class GradientDescent(RemlDescent):
 
     def find_step(self, derivatives: Derivatives) -> None:
         if self.foretold is not None:
-            missed = derivatives.gradient - self.foretold
-            along = float(missed @ self.moved)
-            if abs(along) > ORTHOGONAL * np.linalg.norm(missed) * np.linalg.norm(self.moved):
-                self.bend = self.bend + np.outer(missed, missed) / along
+            self.bend = learnt(self.bend, derivatives.gradient - self.foretold, self.moved)
         self.latest = derivatives._replace(hessian=derivatives.hessian + self.bend)
         super().find_step(self.latest)
 

@@ -506,10 +506,8 @@ class Stages:
 def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray, fewest: Fewest) -> dict[str, Any]:
     """The test that coefficients are 0: `values` [q], and the rows of the transformation that choose them, [q, k]."""
     transform, df = scipy.sparse.csr_array(chosen), len(values)
-    reference, ratio = (
-        joint_reference(covariance, transform, fewest),
-        quadratic_form(covariance.of(transform), values) / df,
-    )
+    reference = joint_reference(covariance, transform, fewest)
+    ratio = quadratic_form(covariance.of(transform), values) / df
     if np.isnan(ratio):
         reference = JointReference(problem="their covariance matrix is not positive definite")
     with np.errstate(invalid="ignore"):
@@ -525,12 +523,9 @@ def wald(covariance: Covariance, values: np.ndarray, chosen: np.ndarray, fewest:
 
 def joint_reference(covariance: Covariance, transform: scipy.sparse.csr_array, fewest: Fewest) -> JointReference:
     """The reference distribution of the Wald statistic of the rows of a transformation."""
-    single = transform.shape[0] == 1
-    return (
-        JointReference.from_single(covariance.reference(transform, fewest))
-        if single
-        else covariance.joint(transform, fewest)
-    )
+    if transform.shape[0] == 1:
+        return JointReference.from_single(covariance.reference(transform, fewest))
+    return covariance.joint(transform, fewest)
 
 
 def quadratic_form(variance: np.ndarray, values: np.ndarray) -> float:

@@ -97,7 +97,7 @@ def leverages(part: SparsePart, larger: np.ndarray, smaller: np.ndarray, is_exac
         return np.array([1 + of_ratio * sums[0] / sums[1], *(sums[2:] / of_b / (total - 1))])
 
 
-def variance_components(solution: Solution, most_exact: int = MOST_EXACT) -> dict[str, Any]:
+def corrected_variances(solution: Solution, most_exact: int = MOST_EXACT) -> dict[str, Any]:
     """The entry of fit.json: the sample, and the plug-in and the corrected variances and covariance of the effects of the first
     two absorbed factors, over rows with the divisor rows - 1. `rows` is 0 if no such sample identifies the model."""
     design = solution.objective.design

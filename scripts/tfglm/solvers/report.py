@@ -15,7 +15,7 @@ from tfglm.inference.cr2 import CR2
 from tfglm.inference.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
 from tfglm.solvers.aliases import Near, nearly_aliased
 from tfglm.solvers.certificate import optimality_gap
-from tfglm.solvers.leave_out import variance_components
+from tfglm.solvers.leave_out import corrected_variances
 from tfglm.solvers.newton import CONVERGED_BELOW
 from tfglm.solvers.objective import PathPoint, Solution
 from tfglm.solvers.path import aic
@@ -112,7 +112,7 @@ def summary(solution: Solution, fitted: Fitted, shape: Shape | None = None) -> d
         parameters += (not objective.family.dispersion_known) + (shape is not None)
         content["marginal_aic"] = 2 * int(parameters) - 2 * content["marginal_log_likelihood"]
     if settings.leave_out and solution.converged:
-        content["absorbed"]["leave_out"] = variance_components(solution)
+        content["absorbed"]["leave_out"] = corrected_variances(solution)
     if "effective_coefficients_corrected" in content and content["aic"] is not None:
         more = content["effective_coefficients_corrected"] - solution.effective
         content["aic_corrected"] = content["aic"] + 2 * more
