@@ -325,7 +325,7 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     @model_validator(mode="before")
     @classmethod
     def _no_averages_unasked_where_factors_are_absorbed(cls, raw: Any) -> Any:
-        """Their errors take as long as the fit, because they include those of all absorbed effects."""
+        """Their errors take as long as the fit, because they include the errors of all absorbed effects."""
         if not isinstance(raw, dict) or not raw.get("absorb"):
             return raw
         return {"marginal_effects": bool(raw.get("margins_at")), **raw}

@@ -133,7 +133,7 @@ def check_response(column: Column, settings: DesignConfig, where: str) -> None:
     response = Response(column.name, column.kind, minimum, maximum, column.levels)
     family = family_of(settings.family, settings.link)
     refusal = family.refusal(response, bool(settings.trials), bool(settings.weights))
-    # The limits are those of all rows, and a pass over the rows of the subset checks numbers again.
+    # The limits are of all rows. A pass over the rows of the subset checks numbers again.
     if refusal and (not settings.subset or family.counts_events or family.of_classes):
         raise UserError(f"{where}: family {settings.family} {refusal}")
 

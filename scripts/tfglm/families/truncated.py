@@ -1,4 +1,4 @@
-"""Regression of counts that are at least 1, as those of a hurdle model (Mullahy, Journal of Econometrics 33, 1986)."""
+"""Regression of counts that are at least 1, as in a hurdle model (Mullahy, Journal of Econometrics 33, 1986)."""
 
 from typing import Any, ClassVar
 

@@ -130,7 +130,7 @@ def goodness_of_fit(solution: Solution, shape: Shape | None = None) -> dict:
     if shape and shape.log_likelihood is not None:
         log_likelihood = shape.log_likelihood
     if objective.design.inference.std_errors in ("quasi", SURVEY) or objective.design.instruments:
-        # A quasi-likelihood is no likelihood (Wedderburn, Biometrika 61, 1974), nor are a weighted sample and two stages one.
+        # A quasi-likelihood is no likelihood (Wedderburn, Biometrika 61, 1974). A weighted sample and two stages have none.
         log_likelihood = None
     # As in R, an estimated dispersion and an estimated shape count as parameters.
     parameters = solution.effective + (not family.dispersion_known) + (shape is not None)
